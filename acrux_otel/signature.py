@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import collections.abc
 import functools
+import inspect
 import re
 import sys
 import types
@@ -21,7 +22,10 @@ from acrux_otel.verdict import ToolResult, warn_once
 __all__ = [
     "default_name",
     "display_name",
+    "injected_parameters",
+    "injects",
     "local_names",
+    "read_signature",
     "resolved_hints",
     "returns_text",
     "strip_tool_result",
@@ -218,6 +222,65 @@ def resolved_hints(
     if "return" in hints:
         hints = strip_tool_result(hints, fn) or hints
     return hints
+
+
+def injects(hint: Any, default: Any, classes: tuple[type, ...]) -> bool:
+    """Whether a parameter takes an object of ``classes`` that the program hands in, not the model.
+
+    Decided by the resolved type: subclasses, ``Ctx[int]``, ``Ctx | None``, ``Annotated`` and a TypeVar bound
+    to it count. Without an annotation (``hint`` is ``inspect.Parameter.empty``) the default decides.
+    """
+    if hint is inspect.Parameter.empty:
+        return isinstance(default, classes)
+    for _ in range(_MAX_DEPTH):
+        origin = typing.get_origin(hint)
+        if origin is typing.Annotated:
+            hint = typing.get_args(hint)[0]
+        elif isinstance(hint, typing.TypeVar) and hint.__bound__ is not None:
+            hint = hint.__bound__
+        elif origin is typing.Union or origin is types.UnionType:
+            members = [member for member in typing.get_args(hint) if member is not type(None)]
+            return bool(members) and all(injects(member, None, classes) for member in members)
+        else:
+            kind = origin or hint
+            return isinstance(kind, type) and issubclass(kind, classes)
+    return False
+
+
+def injected_parameters(
+    fn: Any, classes: tuple[type, ...], names: Mapping[str, Any] | None = None
+) -> set[str]:
+    """The names of the parameters that the program hands in: those typed as one of ``classes``.
+
+    A class that the function's module imports under ``TYPE_CHECKING`` only is found by its own name.
+    """
+    if not classes:
+        return set()
+    hints = resolved_hints(fn, names, {kind.__name__: kind for kind in classes})
+    try:
+        parameters = read_signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return set()
+    return {
+        each.name
+        for each in parameters
+        if injects(hints.get(each.name, inspect.Parameter.empty), each.default, classes)
+    }
+
+
+def read_signature(fn: Any) -> inspect.Signature:
+    """`inspect.signature`, also for ``classmethod`` objects, and evaluating no lazy annotation.
+
+    Raises:
+        TypeError, ValueError: as `inspect.signature` does for what has none.
+    """
+    if isinstance(fn, classmethod):
+        fn = fn.__func__
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return inspect.signature(fn, annotation_format=annotationlib.Format.FORWARDREF)
+    return inspect.signature(fn)
 
 
 def _special(value: Any, name: str) -> Any:
