@@ -1,1 +1,83 @@
 # SPDX-License-Identifier: Apache-2.0
+"""acrux-otel: every tool call of an LLM agent tells the truth, in OpenTelemetry.
+
+The public face; each name is loaded from its module at first use, so that importing this costs nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from acrux_otel._version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from acrux_otel.classify import classify, register_classifier
+    from acrux_otel.definition import ToolAnnotations, ToolDefinition, definition_of
+    from acrux_otel.export import configure, flush, flushing
+    from acrux_otel.run import Run, RunSummary, run
+    from acrux_otel.seam import record_error, record_warning
+    from acrux_otel.tool import tool
+    from acrux_otel.verdict import ErrorType, Outcome, ToolCallResult, ToolResult, Verdict
+
+__all__ = [
+    "ErrorType",
+    "Outcome",
+    "Run",
+    "RunSummary",
+    "ToolAnnotations",
+    "ToolCallResult",
+    "ToolDefinition",
+    "ToolResult",
+    "Verdict",
+    "__version__",
+    "classify",
+    "configure",
+    "definition_of",
+    "flush",
+    "flushing",
+    "record_error",
+    "record_warning",
+    "register_classifier",
+    "run",
+    "tool",
+]
+
+_MODULES = {
+    "classify": ("classify", "register_classifier"),
+    "definition": ("ToolAnnotations", "ToolDefinition", "definition_of"),
+    "export": ("configure", "flush", "flushing"),
+    "run": ("Run", "RunSummary", "run"),
+    "seam": ("record_error", "record_warning"),
+    "tool": ("tool",),
+    "verdict": ("ErrorType", "Outcome", "ToolCallResult", "ToolResult", "Verdict"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    module = _HOMES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'acrux_otel' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"acrux_otel.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Face(ModuleType):
+    """Keeps `tool`, `run` and `classify` the functions when the modules of those names are imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and _HOMES.get(name) == name:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Face

@@ -57,7 +57,9 @@ RUN_FAILED: Final = "acrux.tool.failed"
 RUN_WARNED: Final = "acrux.tool.warned"
 RUN_NOT_EXECUTED: Final = "acrux.tool.not_executed"
 RUN_RETRIES: Final = "acrux.tool.retries"
-RUN_FIRST_FAILED_TOOL: Final = "acrux.tool.first_failed"
+RUN_FIRST_FAILED_TOOL: Final = "acrux.tool.first_failed.name"
+RUN_FIRST_FAILED_TYPE: Final = "acrux.tool.first_failed.error_type"
+RUN_FIRST_FAILED_CODE: Final = "acrux.tool.first_failed.error_code"
 RUN_STOP_REASON: Final = "acrux.run.stop_reason"
 
 # metrics

@@ -112,7 +112,7 @@ class ToolResult:
         self._result = result
 
     @staticmethod
-    def error(code: str, message: str, result: object = _OMITTED) -> T:
+    def error(code: str, message: str, result: object = _OMITTED) -> T:  # type: ignore[type-var]
         """Declare that the call failed.
 
         Args:
@@ -127,7 +127,7 @@ class ToolResult:
         return ToolResult(Outcome.ERROR, code, message, result)  # type: ignore[return-value]
 
     @staticmethod
-    def warn(code: str, message: str, result: object = _OMITTED) -> T:
+    def warn(code: str, message: str, result: object = _OMITTED) -> T:  # type: ignore[type-var]
         """Declare that the call worked and deserves a look; arguments as for :meth:`error`.
 
         ``result`` omitted means ``{"warning": message}``.

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdict -> metrics, only where a MeterProvider is set. Counts are kept here and read by callback."""
+
+from __future__ import annotations
+
+import os
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry.metrics import NoOpMeterProvider, Observation, get_meter_provider
+
+from acrux_otel import attributes as names
+from acrux_otel.settings import settings
+from acrux_otel.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from opentelemetry.metrics import Histogram, MeterProvider
+
+    from acrux_otel.verdict import Verdict
+
+__all__ = ["CallMetrics", "active", "gauge"]
+
+# The convention's buckets for gen_ai.execute_tool.duration, in seconds.
+_BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
+_CODES_PER_TOOL: Final = 50
+_api: Final = import_module("opentelemetry.metrics._internal")
+_lock = threading.Lock()
+_gauges: dict[str, tuple[str, Callable[[], Iterable[tuple[float, dict[str, Any]]]]]] = {}
+_current: CallMetrics | None = None
+
+
+def _global_provider() -> MeterProvider | None:
+    global _asked
+    if _asked:
+        # The public getter costs more than an unrecorded call while no provider is set.
+        return getattr(_api, "_METER_PROVIDER", None)
+    _asked = True
+    get_meter_provider()
+    return getattr(_api, "_METER_PROVIDER", None)
+
+
+_asked = False
+
+
+def active() -> CallMetrics | None:
+    """The instruments of the meter provider in force; None where there is none, or metrics are off."""
+    global _current
+    provider = settings.meter_provider or _global_provider()
+    if provider is None or not settings.metrics:
+        return None
+    if _current is None or _current.provider is not provider:
+        if isinstance(provider, NoOpMeterProvider):
+            return None
+        with _lock:
+            if _current is None or _current.provider is not provider:
+                _current = CallMetrics(provider)
+    return _current
+
+
+def gauge(
+    name: str, unit: str, description: str, read: Callable[[], Iterable[tuple[float, dict[str, Any]]]]
+) -> None:
+    """Register a gauge that is read at each collection, on the provider in force now and on later ones.
+
+    Args:
+        read: returns (value, attributes) pairs; raising skips one collection.
+    """
+    with _lock:
+        _gauges[name] = (unit, read)
+        if _current is not None:
+            _current.add_gauge(name, unit, description, read)
+
+
+class CallMetrics:
+    """What is counted for the tool calls of one meter provider."""
+
+    def __init__(self, provider: MeterProvider) -> None:
+        from acrux_otel._version import VERSION
+
+        self.provider = provider
+        self._meter = meter = provider.get_meter(names.SCOPE, VERSION, schema_url=names.SCHEMA_URL)
+        self._duration = _histogram(meter)
+        self._calls: dict[tuple[str, str, str | None, str | None], int] = {}
+        self._codes: dict[str, set[str]] = {}
+        self._in_flight: dict[str, int] = {}
+        self._retries: dict[str, int] = {}
+        meter.create_observable_counter(
+            names.CALLS_METRIC, [self._read_calls], "{call}", "Tool calls by verdict."
+        )
+        meter.create_observable_counter(
+            names.RETRIES_METRIC, [self._read(self._retries)], "{retry}", "Attempts after the first."
+        )
+        meter.create_observable_up_down_counter(
+            names.IN_FLIGHT_METRIC, [self._read(self._in_flight)], "{call}", "Tool calls in progress."
+        )
+        for name, (unit, read) in _gauges.items():
+            self.add_gauge(name, unit, "", read)
+
+    def add_gauge(
+        self,
+        name: str,
+        unit: str,
+        description: str,
+        read: Callable[[], Iterable[tuple[float, dict[str, Any]]]],
+    ) -> None:
+        def callback(_: object) -> Iterable[Observation]:
+            return [Observation(value, attributes) for value, attributes in read()]
+
+        self._meter.create_observable_gauge(name, [callback], unit, description)
+
+    def opened(self, tool: str) -> None:
+        """A call of ``tool`` began."""
+        with _lock:
+            self._in_flight[tool] = self._in_flight.get(tool, 0) + 1
+
+    def closed(self, tool: str, verdict: Verdict, seconds: float, attempts: int) -> None:
+        """A call of ``tool`` ended; ``seconds`` count only where a body ran."""
+        error_type = verdict.error_type and verdict.error_type.value
+        outcome = verdict.outcome.value
+        with _lock:
+            self._in_flight[tool] = self._in_flight.get(tool, 1) - 1
+            key = (tool, outcome, error_type, self._bounded(tool, verdict.code))
+            self._calls[key] = self._calls.get(key, 0) + 1
+            if attempts > 1:
+                self._retries[tool] = self._retries.get(tool, 0) + attempts - 1
+        if verdict.outcome is Outcome.NOT_EXECUTED:
+            return
+        attributes = {names.TOOL_NAME: tool, names.OUTCOME: outcome}
+        if verdict.outcome is Outcome.ERROR and error_type:
+            attributes[names.SEMCONV_ERROR_TYPE] = error_type
+        self._duration.record(seconds, attributes)
+
+    def _bounded(self, tool: str, code: str | None) -> str | None:
+        if code is None:
+            return None
+        seen = self._codes.setdefault(tool, set())
+        if code in seen:
+            return code
+        if len(seen) >= _CODES_PER_TOOL:
+            return "other"
+        seen.add(code)
+        return code
+
+    def _read_calls(self, _: object) -> Iterable[Observation]:
+        with _lock:
+            counted = list(self._calls.items())
+        for (tool, outcome, error_type, code), calls in counted:
+            attributes = {names.TOOL_NAME: tool, names.OUTCOME: outcome}
+            if error_type and code:
+                attributes |= {names.ERROR_TYPE: error_type, names.ERROR_CODE: code}
+            yield Observation(calls, attributes)
+
+    @staticmethod
+    def _read(counts: dict[str, int]) -> Callable[[object], Iterable[Observation]]:
+        def callback(_: object) -> Iterable[Observation]:
+            with _lock:
+                counted = list(counts.items())
+            return [Observation(count, {names.TOOL_NAME: tool}) for tool, count in counted]
+
+        return callback
+
+
+def _histogram(meter: Any) -> Histogram:
+    options: dict[str, Any] = {"unit": "s", "description": "Duration of a tool call."}
+    try:
+        return meter.create_histogram(  # type: ignore[no-any-return]
+            names.DURATION_METRIC, explicit_bucket_boundaries_advisory=_BUCKETS, **options
+        )
+    except TypeError:  # the advisory came after SDK 1.27
+        return meter.create_histogram(names.DURATION_METRIC, **options)  # type: ignore[no-any-return]
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+    if _current is not None:
+        _current._in_flight.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdict -> span. The only module that writes spans. It may raise: the seam catches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import opentelemetry.trace as api
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from acrux_otel import attributes as names
+from acrux_otel.sanitize import (
+    DESCRIPTION_LIMIT,
+    DETAIL_LIMIT,
+    MESSAGE_LIMIT,
+    STACK_LIMIT,
+    exception_type,
+    payload,
+    safe_text,
+    stack,
+    text,
+)
+from acrux_otel.settings import NONE, settings
+from acrux_otel.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, Tracer, TracerProvider
+
+    from acrux_otel.verdict import Verdict
+
+__all__ = [
+    "TracerSource",
+    "enrich",
+    "error_on",
+    "fail",
+    "finish",
+    "payload_attributes",
+    "record_exception",
+    "start",
+]
+
+_ERROR: Final = StatusCode.ERROR
+_OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
+
+
+class TracerSource:
+    """One scope's tracer; follows the provider that is in force."""
+
+    __slots__ = ("_provider", "_scope", "_tracer", "_version")
+
+    def __init__(self, scope: str, version: str) -> None:
+        self._scope, self._version = scope, version
+        self._provider: object = None
+        self._tracer: Tracer | None = None
+
+    def tracer(self, explicit: TracerProvider | None) -> Tracer | None:
+        """The tracer to use now; None where no provider is set, so that nothing need be done."""
+        provider = explicit or settings.tracer_provider or _global_provider()
+        if provider is self._provider:
+            return self._tracer
+        self._tracer = (
+            None
+            if provider is None
+            else provider.get_tracer(self._scope, self._version, schema_url=names.SCHEMA_URL)
+        )
+        self._provider = provider
+        return self._tracer
+
+
+def _find_global_provider() -> Callable[[], TracerProvider | None]:
+    if not hasattr(api, "_TRACER_PROVIDER"):
+        return api.get_tracer_provider
+
+    # The public getter costs more than the rest of an unrecorded call while no provider is set.
+    def provider() -> TracerProvider | None:
+        return api._TRACER_PROVIDER or _lazy_provider()
+
+    return provider
+
+
+def _lazy_provider() -> TracerProvider | None:
+    global _asked
+    if not _asked:
+        # OTEL_PYTHON_TRACER_PROVIDER makes the first question load a provider.
+        _asked = True
+        api.get_tracer_provider()
+    return api._TRACER_PROVIDER
+
+
+_asked = False
+_global_provider: Final = _find_global_provider()
+
+
+def start(tracer: Tracer, name: str, parent: Context, attributes: Mapping[str, Any]) -> Span:
+    """The span of one tool call, started under ``parent`` and not made current."""
+    return tracer.start_span(name, parent, SpanKind.INTERNAL, attributes)
+
+
+def error_on(span: Span) -> str | None:
+    """The description of an ERROR that somebody else put on ``span``, else None."""
+    status = getattr(span, "status", None)
+    if status is None or status.status_code is not _ERROR:
+        return None
+    return status.description or ""
+
+
+def payload_attributes(span: Span, key: str, value: object) -> None:
+    """Record ``value`` under ``key`` as a JSON string that parses, with its original size where cut."""
+    limits = getattr(span, "_limits", None)
+    own = getattr(limits, "max_span_attribute_length", None)
+    limit = settings.payload_limit
+    json, cut = payload(value, min(limit, own) if isinstance(own, int) else limit, settings.redactor)
+    span.set_attribute(key, json)
+    if cut is not None:
+        earlier = (getattr(span, "attributes", None) or {}).get(names.TRUNCATED_BYTES, 0)
+        span.set_attribute(names.TRUNCATED_BYTES, max(cut, earlier))
+
+
+def enrich(span: Span, attributes: Mapping[str, Any]) -> None:
+    """Add attributes to a span, ours or a framework's."""
+    span.set_attributes(attributes)
+
+
+def finish(
+    span: Span, verdict: Verdict, level: int, extra: Mapping[str, Any] | None, exception: BaseException | None
+) -> None:
+    """Write ``verdict`` on ``span``; ending it is the caller's.
+
+    Args:
+        level: the capture level in force.
+        extra: attributes that upper floors add, written with the verdict's.
+        exception: what escaped from the tool; adds the ``exception`` event where outcome is error.
+    """
+    outcome = verdict.outcome
+    if outcome is Outcome.OK:
+        span.set_attribute(names.OUTCOME, "ok")
+        if extra:
+            span.set_attributes(extra)
+        return
+    written: dict[str, Any] = {names.OUTCOME: _OUTCOMES[outcome]}
+    if outcome is Outcome.ERROR or outcome is Outcome.WARNING:
+        _describe(span, verdict, level, written)
+    elif outcome is Outcome.NOT_EXECUTED and verdict.detail and level != NONE:
+        written[names.NOT_EXECUTED_REASON] = safe_text(verdict.detail, DETAIL_LIMIT, settings.redactor)
+    if extra:
+        written.update(extra)
+    span.set_attributes(written)
+    if exception is not None and outcome is Outcome.ERROR:
+        record_exception(span, exception, level)
+
+
+def _describe(span: Span, verdict: Verdict, level: int, written: dict[str, Any]) -> None:
+    kind, code = verdict.error_type, verdict.code or "unspecified"
+    value = kind.value if kind is not None else "tool_declared"
+    detail = (
+        safe_text(verdict.detail, DETAIL_LIMIT, settings.redactor) if level != NONE and verdict.detail else ""
+    )
+    written[names.ERROR_TYPE] = value
+    written[names.ERROR_CODE] = code
+    if detail:
+        written[names.ERROR_DETAIL] = detail
+    if verdict.http_status is not None:
+        written[names.HTTP_STATUS] = verdict.http_status
+    if verdict.outcome is Outcome.WARNING:
+        written[names.WARNING_TYPE] = code
+        if detail:
+            written[names.WARNING_MESSAGE] = detail
+        return
+    written[names.SEMCONV_ERROR_TYPE] = value
+    if verdict.retryable is not None:
+        written[names.RETRYABLE] = verdict.retryable
+    description = detail if len(detail) <= DESCRIPTION_LIMIT // 4 else text(detail, DESCRIPTION_LIMIT)
+    span.set_status(Status(_ERROR, description or code))
+
+
+def record_exception(span: Span, exception: BaseException, level: int) -> None:
+    """Add the ``exception`` event, unless the tool or its framework already did."""
+    kind = exception_type(exception)
+    for event in getattr(span, "events", ()):
+        if event.name == names.EXCEPTION_EVENT and (event.attributes or {}).get(names.EXCEPTION_TYPE) == kind:
+            return
+    attributes = {names.EXCEPTION_TYPE: kind}
+    if level != NONE:
+        attributes[names.EXCEPTION_MESSAGE] = safe_text(exception, MESSAGE_LIMIT, settings.redactor)
+        attributes[names.EXCEPTION_STACKTRACE] = stack(exception, STACK_LIMIT, settings.redactor)
+    span.add_event(names.EXCEPTION_EVENT, attributes)
+
+
+def fail(span: Span, exception: BaseException, level: int) -> None:
+    """Mark a span that is not a tool's as failed by ``exception``, unless somebody said more already."""
+    if error_on(span) is None:
+        kind = exception_type(exception)
+        detail = safe_text(exception, DESCRIPTION_LIMIT, settings.redactor) if level != NONE else ""
+        span.set_status(Status(_ERROR, detail or kind))
+    record_exception(span, exception, level)
