@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from acrux_otel.fingerprint import contract, digest, wording
 from acrux_otel.signature import default_name, display_name, local_names
 
 __all__ = [
@@ -121,7 +120,11 @@ class ToolDefinition:
     @property
     def docs(self) -> tuple[str | None, dict[str, str]]:
         """The docstring's description, and what it says of each parameter."""
-        return self._once("docs", "docs_of")  # type: ignore[no-any-return]
+        if "docs" not in self._lazy:
+            from acrux_otel.docstring import read_docstring
+
+            self._lazy.setdefault("docs", read_docstring(self.fn))
+        return self._lazy["docs"]  # type: ignore[no-any-return]
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -159,6 +162,8 @@ class ToolDefinition:
     def contract_hash(self) -> str:
         """SHA-256 over schemas (without wording), annotations and executor: equal means interchangeable."""
         if "contract_hash" not in self._lazy:
+            from acrux_otel.fingerprint import contract, digest
+
             made = [
                 contract(self.parameters),
                 contract(self.result),
@@ -172,6 +177,8 @@ class ToolDefinition:
     def text_hash(self) -> str:
         """SHA-256 over the description and every title, description and example in the schemas."""
         if "text_hash" not in self._lazy:
+            from acrux_otel.fingerprint import digest, wording
+
             made = [self.description, wording(self.parameters), wording(self.result)]
             self._lazy.setdefault("text_hash", digest(made))
         return self._lazy["text_hash"]  # type: ignore[no-any-return]

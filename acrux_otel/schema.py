@@ -26,7 +26,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from acrux_otel.fingerprint import as_json, canonical, children, name_definitions
-from acrux_otel.signature import injected_parameters, read_signature, resolved_hints, underlying
+from acrux_otel.signature import injected_parameters, read_signature, resolved_hints
 from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bind",
-    "docs_of",
     "enforced_schema",
     "injected_of",
     "parameters_schema",
@@ -210,26 +209,6 @@ def injected_of(definition: ToolDefinition) -> dict[str, Any]:
     fallback = {kind.__name__: kind for kind in definition.inject}
     hints = resolved_hints(definition.fn, definition.names, fallback) if names else {}
     return {name: hints.get(name, Any) for name in sorted(names)}
-
-
-def docs_of(definition: ToolDefinition) -> tuple[str | None, dict[str, str]]:
-    """A docstring's description without its sections, and its words on each parameter."""
-    text = _docstring(definition.fn)
-    if not text:
-        return None, {}
-    import docstring_parser
-
-    try:
-        parsed = docstring_parser.parse(text)
-        found = {
-            name.strip().lstrip("*"): meta.description.strip()
-            for meta in parsed.params
-            if meta.description and meta.args[:1] != ["attribute"]
-            for name in meta.arg_name.split(",")
-        }
-        return (parsed.description or "").strip() or None, found
-    except Exception:  # a docstring may be anything; then all of it is the description
-        return text, {}
 
 
 def bind(
@@ -536,26 +515,6 @@ def _bound_keywords(fn: Any) -> set[str]:
         found.update(fn.keywords)
         fn = fn.func
     return found
-
-
-def _docstring(fn: Any) -> str | None:
-    if isinstance(fn, (staticmethod, classmethod)):
-        fn = fn.__func__
-    own = (
-        fn.__doc__
-        if isinstance(fn, types.FunctionType)
-        else vars(fn).get("__doc__")
-        if _has_vars(fn)
-        else None
-    )
-    text = own or getattr(underlying(fn), "__doc__", None)
-    if not text and not isinstance(fn, (types.FunctionType, types.MethodType, functools.partial)):
-        text = type(fn).__doc__
-    return inspect.cleandoc(text) if isinstance(text, str) and text.strip() else None
-
-
-def _has_vars(value: Any) -> bool:
-    return isinstance(getattr(value, "__dict__", None), dict)
 
 
 def _without_default(field: FieldInfo) -> FieldInfo:
