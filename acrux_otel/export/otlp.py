@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The SDK's exporter interfaces on top of a `Delivery`. Encoding is OpenTelemetry's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from acrux_otel.export.delivery import Delivery, SendFailed
+from acrux_otel.export.repair import repaired
+from acrux_otel.verdict import warn_once
+
+__all__ = ["MetricExport", "SpanExport"]
+
+# Beyond what gRPC servers take by default (4 MiB), with room for framing.
+_MOST_BYTES: Final = 4_000_000
+
+
+class SpanExport(SpanExporter):
+    """Encodes and delivers spans; never raises.
+
+    Args:
+        delivery: where to.
+        rewrite: changes an encoded request for a backend's sake.
+        most: spans in one request.
+    """
+
+    def __init__(
+        self, delivery: Delivery, rewrite: Callable[[Any], None] | None = None, most: int = 512
+    ) -> None:
+        self.delivery = delivery
+        self.lost = 0
+        self._rewrite = rewrite
+        self._most = most
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send ``spans``, in as many requests as the endpoint's limits need."""
+        taken = True
+        for start in range(0, len(spans), self._most):
+            taken &= self._send(spans[start : start + self._most])
+        return SpanExportResult.SUCCESS if taken else SpanExportResult.FAILURE
+
+    def _send(self, spans: Sequence[ReadableSpan]) -> bool:
+        try:
+            body = self._encode(spans)
+            if len(body) <= _MOST_BYTES and self.delivery.send(body):
+                return True
+            if len(body) <= _MOST_BYTES:
+                self.lost += len(spans)
+                return False
+        except SendFailed:
+            pass
+        except Exception as error:
+            warn_once(
+                f"export:{type(error).__name__}", "spans could not be encoded (%s)", type(error).__name__
+            )
+            self.lost += len(spans)
+            return False
+        return self._divide(spans)
+
+    def _divide(self, spans: Sequence[ReadableSpan]) -> bool:
+        if len(spans) > 1:
+            middle = len(spans) // 2
+            first = self._send(spans[:middle])
+            return self._send(spans[middle:]) and first
+        shortened = repaired(spans[0], most=16384)
+        try:
+            if self.delivery.send(self._encode([shortened])):
+                return True
+        except SendFailed:
+            pass
+        self.lost += 1
+        return False
+
+    def _encode(self, spans: Sequence[ReadableSpan]) -> bytes:
+        request = encode_spans([repaired(span) for span in spans])
+        if self._rewrite is not None:
+            self._rewrite(request)
+        body: bytes = request.SerializeToString()
+        return body
+
+    def shutdown(self) -> None:
+        """Free the connections."""
+        self.delivery.close()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Nothing is buffered here."""
+        return True
+
+
+class MetricExport(MetricExporter):
+    """Encodes and delivers metrics; never raises. The standard variables choose the temporality."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        # Only for the preferences that it reads from the environment.
+        official = OTLPMetricExporter(endpoint=delivery.target.url)
+        super().__init__(official._preferred_temporality, official._preferred_aggregation)
+        official.shutdown()
+        self.delivery = delivery
+
+    def export(
+        self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: object
+    ) -> MetricExportResult:
+        """Send one collection."""
+        try:
+            taken = self.delivery.send(encode_metrics(metrics_data).SerializeToString())
+        except Exception as error:
+            warn_once(f"export:metrics:{type(error).__name__}", "metrics were not sent (%s)", error)
+            taken = False
+        return MetricExportResult.SUCCESS if taken else MetricExportResult.FAILURE
+
+    def shutdown(self, timeout_millis: float = 30_000, **kwargs: object) -> None:
+        """Free the connections."""
+        self.delivery.close()
+
+    def force_flush(self, timeout_millis: float = 10_000) -> bool:
+        """Nothing is buffered here."""
+        return True
