@@ -342,7 +342,7 @@ def bind_arguments(
 
     Raises:
         pydantic.ValidationError: for missing, ill-typed and unknown arguments.
-        TypeError: where ``arguments`` is no mapping.
+        TypeError: where ``arguments`` is no mapping, or an annotation's constraint does not suit its type.
     """
     if not isinstance(arguments, Mapping):
         raise TypeError(

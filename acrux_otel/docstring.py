@@ -50,7 +50,8 @@ def read_docstring(fn: Any) -> tuple[str | None, dict[str, str]]:
     import docstring_parser
 
     try:
-        parsed = docstring_parser.parse(text)
+        # It dedents all but the first line once more; an empty first line makes that harmless.
+        parsed = docstring_parser.parse("\n" + text)
         found = {
             name.strip().lstrip("*"): meta.description.strip()
             for meta in parsed.params

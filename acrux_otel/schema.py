@@ -327,8 +327,8 @@ def _shown(given: inspect.Parameter, hint: Any) -> Iterable[_Parameter]:
         unpacked = typing.get_args(hint)[0]
         types_of = typing_extensions.get_type_hints(unpacked, include_extras=True)
         for name, one in types_of.items():
-            default = _EMPTY if name in unpacked.__required_keys__ else _UNSET
-            yield _Parameter(name, inspect.Parameter.KEYWORD_ONLY, _unqualified(one), default)
+            plain, required = _unqualified(one, name in unpacked.__required_keys__)
+            yield _Parameter(name, inspect.Parameter.KEYWORD_ONLY, plain, _EMPTY if required else _UNSET)
         return
     note, field, metadata, plain = None, None, (), hint
     if typing.get_origin(hint) is typing.Annotated:
@@ -528,15 +528,19 @@ def _without_default(field: FieldInfo) -> FieldInfo:
     return field
 
 
-def _unqualified(hint: Any) -> Any:
-    qualifiers = (
-        typing_extensions.Required,
-        typing_extensions.NotRequired,
-        getattr(typing_extensions, "ReadOnly", None),
-    )
-    while typing.get_origin(hint) in qualifiers:
+def _unqualified(hint: Any, required: bool) -> tuple[Any, bool]:
+    """A TypedDict key's type without its qualifiers, and whether the key is required.
+
+    Where annotations are text, the class itself does not know its qualifiers.
+    """
+    read_only = getattr(typing_extensions, "ReadOnly", None)
+    while (origin := typing.get_origin(hint)) is not None:
+        if origin in (typing_extensions.Required, typing_extensions.NotRequired):
+            required = origin is typing_extensions.Required
+        elif origin is not read_only:
+            break
         hint = typing.get_args(hint)[0]
-    return hint
+    return hint, required
 
 
 def _portable(hint: Any, made: dict[Any, Any]) -> Any:

@@ -200,8 +200,9 @@ def resolved_hints(
     base = underlying(fn)
     scope = getattr(base, "__globals__", {})
     local = {**_closure(base), **(names or {}), **_class_namespace(base)}
+    written = _raw_annotations(base)
     hints: dict[str, Any] = {}
-    for name, given in _raw_annotations(base).items():
+    for name, given in (strip_tool_result(written, fn) or written).items():
         try:
             hints[name] = _resolve(given, scope, local)
         except Exception as first:
