@@ -99,8 +99,15 @@ def _look_up(kind: type) -> _Facts:
         name = dotted(base)
         ending = ending or ENDINGS.get(name)
         group = group or name in GROUPS
-        classifiers += [fn for key in (base, name) if (fn := _classifiers.get(key)) is not None]
+        classifiers += [fn for key in (base, name) if (fn := _registered(key)) is not None]
     return _Facts(rule_of(kind), code_of(kind.__name__), ending, group, tuple(classifiers))
+
+
+def _registered(key: type | str) -> Classifier | None:
+    try:
+        return _classifiers.get(key)
+    except TypeError:  # not hashable, so never registered
+        return None
 
 
 # ---- the verdict -------------------------------------------------------------------------------------

@@ -105,16 +105,18 @@ def status_of(exc: BaseException, *trusted: str) -> int:
         return found
     for name in ("status", "code"):
         value = get(exc, name)
+        if value is None:
+            continue
         # a bare number under these names is as often an exit code or an application's own
-        if value is not None and (
+        if (
             name in trusted
             or dotted(type(value)) == "http.HTTPStatus"
             or response is not None
             or get(exc, "headers") is not None
-        ):
-            found = http_status(value)
-            if found:
-                return found
+        ) and (found := http_status(value)):
+            return found
+        if type(value) is int:  # aiohttp warns of its `code`, which only repeats `status`
+            break
     return 0
 
 

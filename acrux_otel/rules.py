@@ -268,7 +268,7 @@ _CONNECTION: Final = Rule(ErrorType.TRANSPORT, "connection_error", True, _networ
 _BROKEN: Final = Rule(ErrorType.TRANSPORT, "connection_error", None, _network)  # maybe after sending
 _WRAPPER: Final = Rule(ErrorType.TRANSPORT, "connection_error", None, _by_reason)
 _ERRNO: Final = Rule(ErrorType.TRANSPORT, "connection_error", True, _by_errno)
-_STATUS: Final = Rule(ErrorType.HTTP_STATUS, "", None, _by_status)
+_STATUS: Final = Rule(ErrorType.HTTP_STATUS, "", None, _by_status, before_status=True)
 _DECODING: Final = Rule(ErrorType.TRANSFORM, "", False)
 _CSV: Final = Rule(ErrorType.TRANSFORM, "csv_error", False)
 _BINASCII: Final = Rule(ErrorType.TRANSFORM, "binascii_error", False)
