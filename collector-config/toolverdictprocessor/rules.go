@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package toolverdictprocessor
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed rules.yaml
+var rulesYAML []byte
+
+// The shape of rules.yaml.
+type (
+	ruleFile struct {
+		Sources         []sourceRow           `yaml:"sources"`
+		AgentAttributes []string              `yaml:"agent_attributes"`
+		Failed          []failedRow           `yaml:"failed"`
+		HTTPStatus      []string              `yaml:"http_status"`
+		JSONRPC         []string              `yaml:"json_rpc"`
+		GRPC            []string              `yaml:"grpc"`
+		Results         []resultRow           `yaml:"results"`
+		ErrorTypes      map[string]verdictRow `yaml:"error_types"`
+		ErrorTypeOther  string                `yaml:"error_type_other"`
+		HTTP            struct {
+			Retryable     []int64          `yaml:"retryable"`
+			NotRetryable  []int64          `yaml:"not_retryable"`
+			ProviderCodes map[int64]string `yaml:"provider_codes"`
+		} `yaml:"http"`
+		JSONRPCCodes map[int64]verdictRow `yaml:"json_rpc_codes"`
+		GRPCCodes    map[int64]verdictRow `yaml:"grpc_codes"`
+		ControlFlow  map[string][]string  `yaml:"control_flow"`
+		Exceptions   []classRow           `yaml:"exceptions"`
+		Providers    struct {
+			Modules []string   `yaml:"modules"`
+			Not     []string   `yaml:"not"`
+			Bare    []string   `yaml:"bare"`
+			Classes []classRow `yaml:"classes"`
+		} `yaml:"providers"`
+		Asked    []keyRow `yaml:"asked"`
+		Answered []keyRow `yaml:"answered"`
+		Messages struct {
+			Asked    messageRow `yaml:"asked"`
+			Answered messageRow `yaml:"answered"`
+		} `yaml:"messages"`
+		NeverAnswered []string `yaml:"never_answered"`
+	}
+	sourceRow struct {
+		Name       string     `yaml:"name"`
+		Attribute  string     `yaml:"attribute"`
+		Value      string     `yaml:"value"`
+		ToolName   []string   `yaml:"tool_name"`
+		CallID     []fieldRow `yaml:"call_id"`
+		Arguments  []fieldRow `yaml:"arguments"`
+		TrimPrefix []string   `yaml:"trim_prefix"`
+		TrimSuffix []string   `yaml:"trim_suffix"`
+		JSONRPC    bool       `yaml:"json_rpc"`
+	}
+	fieldRow struct {
+		Attribute string `yaml:"attribute"`
+		Path      string `yaml:"path"`
+	}
+	failedRow struct {
+		Attribute string `yaml:"attribute"`
+		Value     string `yaml:"value"`
+	}
+	resultRow struct {
+		Name       string         `yaml:"name"`
+		Attributes []string       `yaml:"attributes"`
+		Is         map[string]any `yaml:"is"`
+		Has        []string       `yaml:"has"`
+		Text       string         `yaml:"text"`
+	}
+	verdictRow struct {
+		ErrorType string `yaml:"errorType"`
+		ErrorCode string `yaml:"errorCode"`
+		Retryable *bool  `yaml:"retryable"`
+	}
+	classRow struct {
+		verdictRow `yaml:",inline"`
+		Number     string   `yaml:"number"`
+		Status     int64    `yaml:"status"`
+		Types      []string `yaml:"types"`
+	}
+	keyRow struct {
+		Prefix string `yaml:"prefix"`
+		Within string `yaml:"within"`
+		Suffix string `yaml:"suffix"`
+		Name   string `yaml:"name"`
+	}
+	messageRow struct {
+		Attribute string `yaml:"attribute"`
+		Type      string `yaml:"type"`
+	}
+)
+
+// classRule says what an exception class, a value of error.type or a number means.
+type classRule struct {
+	outcome   outcome // other than error: control flow
+	errorType string
+	errorCode string // empty: the class name
+	retryable ternary
+	number    numberKind
+	status    int64
+	provider  bool
+}
+
+// numberKind says which number on the span completes a class that only names a family of errors.
+type numberKind uint8
+
+const (
+	numberNone numberKind = iota
+	numberHTTP
+	numberJSONRPC
+)
+
+type source struct {
+	name       string
+	attribute  slot
+	value      string
+	toolName   []slot
+	callID     []field
+	arguments  []field
+	trimPrefix []string
+	trimSuffix []string
+}
+
+type field struct {
+	slot slot
+	path string
+}
+
+type failedField struct {
+	slot  slot
+	value string
+}
+
+type resultShape struct {
+	slots []slot
+	is    []expectation
+	has   []string
+	text  string
+}
+
+type expectation struct {
+	path   string
+	text   string // compared where the field is a string
+	truth  bool   // compared where it is a bool
+	isBool bool
+}
+
+// rules is rules.yaml in the form that is fast to ask. It is read-only once compiled.
+type rules struct {
+	keys           keyTable
+	sources        []source
+	sourceMask     slotSet
+	jsonRPCMask    slotSet // sources whose error.type holds JSON-RPC numbers
+	agentMask      slotSet
+	failed         []failedField
+	httpStatus     []slot
+	jsonRPC        []slot
+	grpc           []slot
+	results        []resultShape
+	classes        map[string]*classRule // exceptions and control flow
+	errorTypes     map[string]*classRule // classes, and values that are no class names
+	other          string
+	retryable      map[int64]ternary
+	providerCodes  map[int64]string
+	jsonRPCCodes   map[int64]*classRule
+	grpcCodes      map[int64]*classRule
+	modules        []string
+	notProvider    []string
+	providers      map[string]*classRule
+	asked          []keyRow
+	answered       []keyRow
+	messageAsked   messageRow
+	messageAnswer  messageRow
+	neverAnswered  []string
+	httpCodes      [600]string
+	providerOthers *classRule
+}
+
+var loadRules = sync.OnceValues(func() (*rules, error) {
+	var file ruleFile
+	decoder := yaml.NewDecoder(bytes.NewReader(rulesYAML))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&file); err != nil {
+		return nil, fmt.Errorf("rules.yaml: %w", err)
+	}
+	return compile(&file)
+})
+
+func compile(file *ruleFile) (*rules, error) {
+	r := &rules{
+		keys:           newKeyTable(),
+		classes:        map[string]*classRule{},
+		errorTypes:     map[string]*classRule{},
+		other:          file.ErrorTypeOther,
+		retryable:      map[int64]ternary{},
+		providerCodes:  file.HTTP.ProviderCodes,
+		jsonRPCCodes:   map[int64]*classRule{},
+		grpcCodes:      map[int64]*classRule{},
+		modules:        file.Providers.Modules,
+		notProvider:    file.Providers.Not,
+		providers:      map[string]*classRule{},
+		asked:          file.Asked,
+		answered:       file.Answered,
+		messageAsked:   file.Messages.Asked,
+		messageAnswer:  file.Messages.Answered,
+		neverAnswered:  file.NeverAnswered,
+		providerOthers: &classRule{outcome: outcomeError, errorType: typeProviderError, number: numberHTTP, provider: true},
+	}
+	for status := int64(100); status < 600; status++ {
+		r.httpCodes[status] = "http_" + strconv.FormatInt(status, 10)
+	}
+	for _, status := range file.HTTP.Retryable {
+		r.retryable[status] = yes
+	}
+	for _, status := range file.HTTP.NotRetryable {
+		r.retryable[status] = no
+	}
+	return r, errors.Join(
+		r.compileEvidence(file), r.compileClasses(file), r.compileProviders(file), r.compileModelKeys(file))
+}
+
+func (r *rules) compileEvidence(file *ruleFile) error {
+	var errs []error
+	for _, row := range file.Sources {
+		s := source{
+			name: row.Name, attribute: r.keys.slot(row.Attribute), value: row.Value,
+			callID: r.fields(row.CallID), arguments: r.fields(row.Arguments),
+			trimPrefix: row.TrimPrefix, trimSuffix: row.TrimSuffix,
+		}
+		for _, name := range row.ToolName {
+			s.toolName = append(s.toolName, r.keys.slot(name))
+		}
+		r.sources = append(r.sources, s)
+		r.sourceMask.add(s.attribute)
+		if row.JSONRPC {
+			r.jsonRPCMask.add(s.attribute)
+		}
+	}
+	for _, name := range file.AgentAttributes {
+		r.agentMask.add(r.keys.slot(name))
+	}
+	for _, row := range file.Failed {
+		r.failed = append(r.failed, failedField{r.keys.slot(row.Attribute), row.Value})
+	}
+	r.httpStatus = r.slots(file.HTTPStatus)
+	r.jsonRPC = r.slots(file.JSONRPC)
+	r.grpc = r.slots(file.GRPC)
+	for _, row := range file.Results {
+		shape := resultShape{slots: r.slots(row.Attributes), has: row.Has, text: row.Text}
+		for p, want := range row.Is {
+			switch want := want.(type) {
+			case string:
+				shape.is = append(shape.is, expectation{path: p, text: want})
+			case bool:
+				shape.is = append(shape.is, expectation{path: p, truth: want, isBool: true})
+			default:
+				errs = append(errs, fmt.Errorf("rules.yaml: results %q: %s is %v; expected a string or a bool", row.Name, p, want))
+			}
+		}
+		r.results = append(r.results, shape)
+	}
+	return errors.Join(errs...)
+}
+
+func (r *rules) compileClasses(file *ruleFile) error {
+	var errs []error
+	for name, types := range file.ControlFlow {
+		o := parseOutcome(name)
+		if o != outcomeCancelled && o != outcomeInterrupted && o != outcomeClosed {
+			errs = append(errs, fmt.Errorf("rules.yaml: control_flow: %q; expected cancelled, interrupted or closed", name))
+		}
+		for _, class := range types {
+			r.classes[class] = &classRule{outcome: o}
+		}
+	}
+	for _, row := range file.Exceptions {
+		rule, err := row.compile()
+		errs = append(errs, err)
+		for _, class := range row.Types {
+			if r.classes[class] != nil {
+				errs = append(errs, fmt.Errorf("rules.yaml: exceptions: %q is listed twice", class))
+			}
+			r.classes[class] = rule
+		}
+	}
+	for class, rule := range r.classes {
+		r.errorTypes[class] = rule
+	}
+	named := func(rows map[int64]verdictRow, into map[int64]*classRule) {
+		for number, row := range rows {
+			rule, err := classRow{verdictRow: row}.compile()
+			into[number] = rule
+			errs = append(errs, err)
+		}
+	}
+	named(file.JSONRPCCodes, r.jsonRPCCodes)
+	named(file.GRPCCodes, r.grpcCodes)
+	for value, row := range file.ErrorTypes {
+		rule, err := classRow{verdictRow: row}.compile()
+		r.errorTypes[value] = rule
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (r *rules) compileProviders(file *ruleFile) error {
+	var errs []error
+	for _, row := range file.Providers.Classes {
+		if row.ErrorType == "" {
+			row.ErrorType = typeProviderError
+		}
+		rule, err := row.compile()
+		errs = append(errs, err)
+		if rule.errorType == typeProviderError {
+			rule.provider, rule.number = true, numberHTTP
+		}
+		for _, class := range row.Types {
+			r.providers[class] = rule
+		}
+	}
+	for _, class := range file.Providers.Bare {
+		rule := r.providers[class]
+		if rule == nil {
+			rule = r.providerOthers
+		}
+		r.classes[class], r.errorTypes[class] = rule, rule
+	}
+	return errors.Join(errs...)
+}
+
+func (r *rules) compileModelKeys(file *ruleFile) error {
+	var errs []error
+	for _, row := range slices.Concat(file.Asked, file.Answered) {
+		if row.Prefix == "" || row.Suffix == "" {
+			errs = append(errs, fmt.Errorf("rules.yaml: asked, answered: %+v; expected a prefix and a suffix", row))
+			continue
+		}
+		r.keys.prefix(row.Prefix)
+	}
+	r.keys.whole(file.Messages.Asked.Attribute)
+	r.keys.whole(file.Messages.Answered.Attribute)
+	for _, pattern := range file.NeverAnswered {
+		if _, err := path.Match(pattern, ""); err != nil {
+			errs = append(errs, fmt.Errorf("rules.yaml: never_answered: %q: %w", pattern, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (row classRow) compile() (*classRule, error) {
+	rule := &classRule{
+		outcome: outcomeError, errorType: row.ErrorType, errorCode: row.ErrorCode, status: row.Status,
+	}
+	if row.Retryable != nil {
+		rule.retryable = ternaryOf(*row.Retryable)
+	}
+	var errs []error
+	switch row.Number {
+	case "":
+	case typeHTTPStatus:
+		rule.number = numberHTTP
+	case "json_rpc":
+		rule.number = numberJSONRPC
+	default:
+		errs = append(errs, fmt.Errorf("rules.yaml: number: %q; expected http_status or json_rpc", row.Number))
+	}
+	if !isErrorType(row.ErrorType) {
+		errs = append(errs, fmt.Errorf("rules.yaml: errorType: %q; expected one of the six", row.ErrorType))
+	}
+	if row.ErrorCode != "" && slug(row.ErrorCode) != row.ErrorCode {
+		errs = append(errs, fmt.Errorf("rules.yaml: errorCode: %q; expected [a-z0-9_]+", row.ErrorCode))
+	}
+	if row.Status != 0 && (row.Status < 400 || row.Status > 599) {
+		errs = append(errs, fmt.Errorf("rules.yaml: status: %d; expected 400-599", row.Status))
+	}
+	return rule, errors.Join(errs...)
+}
+
+func (r *rules) slots(names []string) []slot {
+	out := make([]slot, len(names))
+	for i, name := range names {
+		out[i] = r.keys.slot(name)
+	}
+	return out
+}
+
+func (r *rules) fields(rows []fieldRow) []field {
+	out := make([]field, len(rows))
+	for i, row := range rows {
+		out[i] = field{r.keys.slot(row.Attribute), row.Path}
+	}
+	return out
+}
+
+// class is the rule of an exception class, or nil for the fallback.
+func (r *rules) class(name string) *classRule {
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "*"), "builtins.")
+	if rule := r.classes[name]; rule != nil {
+		return rule
+	}
+	return r.provider(name)
+}
+
+// errorTypeValue is the rule of a value of error.type, or nil.
+func (r *rules) errorTypeValue(value string) *classRule {
+	if rule := r.errorTypes[value]; rule != nil {
+		return rule
+	}
+	return r.class(value)
+}
+
+func (r *rules) provider(name string) *classRule {
+	for _, module := range r.modules {
+		if !strings.HasPrefix(name, module) {
+			continue
+		}
+		if slices.Contains(r.notProvider, name) {
+			return nil
+		}
+		if rule := r.providers[className(name)]; rule != nil {
+			return rule
+		}
+		return r.providerOthers
+	}
+	return nil
+}
+
+// mayRetry says whether a call that was answered with this HTTP status may succeed later.
+func (r *rules) mayRetry(status int64) ternary {
+	if known, ok := r.retryable[status]; ok {
+		return known
+	}
+	if status >= 400 && status < 500 {
+		return no
+	}
+	return unknown
+}
+
+func (r *rules) frameworkAnswers(tool string) bool {
+	for _, pattern := range r.neverAnswered {
+		if ok, _ := path.Match(pattern, tool); ok {
+			return true
+		}
+	}
+	return false
+}
