@@ -24,6 +24,7 @@ __all__ = ["MAX_DEPTH", "key_text", "number", "payload", "size"]
 
 MAX_DEPTH: Final = 24
 _MAX_NODES: Final = 3000
+_SIZED_NODES: Final = 500
 _CUT_WIDTH: Final = 400  # entries of a dict that are looked at where not all of them fit
 _KEY_BYTES: Final = 256
 _INT_BITS: Final = 2000  # str() of an int is quadratic, and refuses above 640 to 4,300 digits
@@ -51,21 +52,19 @@ def payload(value: object, limit: int, redactor: Redactor) -> tuple[str, int | N
         redactor: masks dict values by key, and secrets inside strings and keys.
 
     Returns:
-        The JSON text; and None, or where something was cut the size in bytes that ``value`` would have had:
-        a lower bound, and the exact size of compact JSON for plain data of less than about 1,000 nodes and
-        256 K characters that need no escape. Never raises.
+        The JSON text; and None, or where something was cut the size in bytes that ``value`` would have had
+        as compact JSON: exact for plain data of less than 500 nodes and 64 Ki characters beyond ASCII, but
+        for escapes; else an estimate from the first parts, at least the size of what is returned. Never
+        raises.
     """
     limit = max(limit, _LEAST)
     try:
-        try:
-            made = _Whole(limit, redactor).value(value, "", 0)
-            if size(made) <= limit:
-                return made, None
-        except _Overflow:
-            pass
+        whole = _whole(value, "", limit, redactor)
+        if whole is not None:
+            return whole, None
         cut = _Cut(redactor)
         made = cut.value(value, "", 0, limit)
-        return made, max(_least_size(value), size(made)) if cut.happened else None
+        return made, max(_original_size(value), size(made)) if cut.happened else None
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # the user's stack may be nearly used up
@@ -113,6 +112,15 @@ def key_text(key: object) -> str:
 
 class _Overflow(Exception):
     """The value does not fit whole."""
+
+
+def _whole(value: object, key: str, limit: int, redactor: Redactor) -> str | None:
+    """``value`` as JSON, or None where that takes more than ``limit`` bytes."""
+    try:
+        made = _Whole(limit, redactor).value(value, key, 0)
+    except _Overflow:
+        return None
+    return made if size(made) <= limit else None
 
 
 class _Whole:
@@ -176,6 +184,8 @@ class _Whole:
         if numbers is not None:
             self._left -= len(numbers) - len(items)
             return f"[{numbers}]"
+        if len(items) > 64 and sum(map(_weight, items[:8])) * len(items) > 16 * self._left:
+            raise _Overflow  # not proven, but the other walk writes all of it too if it does fit
         return "[" + ",".join([self.value(item, key, depth) for item in items]) + "]"
 
     def _text(self, text: str, key: str) -> str:
@@ -316,7 +326,12 @@ class _Cut:
             own = min(share, room) - 1
             if own < _CUT_BYTES or self._nodes < 0:
                 break
-            shown.append(self.value(item, key, depth, own))
+            piece = _whole(item, key, own, self._redactor)  # much the faster where it works
+            if piece is None:
+                if own < share - 1 and shown:
+                    break
+                piece = self.value(item, key, depth, own)
+            shown.append(piece)
             room -= size(shown[-1]) + 1
         return shown
 
@@ -357,7 +372,7 @@ def _room(budget: int) -> int:
     return budget - 2 - _MORE_BYTES if budget > 3 * _MORE_BYTES else budget - 2
 
 
-def _weight(value: object, deep: int) -> int:
+def _weight(value: object, deep: int = 1) -> int:
     """Roughly how many bytes a value takes, by a glance."""
     kind = type(value)
     if kind is str or kind is bytes or kind is bytearray:
@@ -371,42 +386,43 @@ def _weight(value: object, deep: int) -> int:
     return sum([_weight(child, deep - 1) + 2 for child in children]) + 2
 
 
-def _least_size(value: object) -> int:
+def _original_size(value: object) -> int:
     try:
-        return _least(value, [1000], (), 0)
+        return _estimate(value, [_SIZED_NODES], (), 0)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:
         return 0
 
 
-def _least(value: object, fuel: list[int], path: tuple[int, ...], depth: int) -> int:
-    """At least how many bytes ``value`` takes as compact JSON."""
+def _estimate(value: object, fuel: list[int], path: tuple[int, ...], depth: int) -> int:
+    """How many bytes ``value`` takes as compact JSON; what is not visited counts as what was."""
     fuel[0] -= 1
     made = plain(value, 2 * max(fuel[0], 0))
     if isinstance(made, str):
         text = value if type(value) is str else made
-        if not text.isascii() and len(text) >> 8 <= fuel[0]:
-            fuel[0] -= len(text) >> 8
-            return len(text.encode("utf-8", "surrogatepass")) + 2
-        return len(text) + 2
+        if text.isascii():
+            return len(text) + 2
+        head = text[:65_536] if fuel[0] > 256 else text[:256]
+        fuel[0] -= len(head) >> 8
+        return len(head.encode("utf-8", "surrogatepass")) * len(text) // len(head) + 2
     if not isinstance(made, tuple):
         return len(number(made))
     is_map, children, total = made
     if id(value) in path or depth > MAX_DEPTH:
         return 8
     path = (*path, id(value))
-    least = 1 + max(total, 1)
+    brackets = 1 + max(total, 1)
     numbers = None if is_map or total <= 8 else _numbers(children)
     if numbers is not None:
-        return least + len(numbers) - len(children) + 1 + total - len(children)
-    seen = 0
+        return brackets + (len(numbers) - len(children) + 1) * total // len(children)
+    inside = seen = 0
     for child in children:
         if fuel[0] <= 0:
             break
         seen += 1
         if is_map:
-            least += len(key_text(child[0])) + 3
+            inside += len(key_text(child[0])) + 3
             child = child[1]
-        least += _least(child, fuel, path, depth + 1)
-    return least + (total - seen) * (4 if is_map else 1)
+        inside += _estimate(child, fuel, path, depth + 1)
+    return brackets + (inside * total // seen if seen else 4 * total)
