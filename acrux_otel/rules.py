@@ -276,6 +276,7 @@ _PROVIDER: Final = Rule(ErrorType.PROVIDER_ERROR, "", None, _provider, before_st
 _SPENT: Final = Rule(ErrorType.PROVIDER_ERROR, "quota_exhausted", False, _spent, before_status=True)
 _SDK_TIMEOUT: Final = _TIMEOUT._replace(before_status=True)
 _SDK_CONNECTION: Final = _CONNECTION._replace(before_status=True)
+_SDK_BROKEN: Final = _BROKEN._replace(before_status=True)
 _AWS: Final = Rule(ErrorType.HTTP_STATUS, "", None, _aws, before_status=True)
 _GRPC: Final = Rule(ErrorType.TRANSPORT, "", None, _grpc, before_status=True)
 _MCP: Final = Rule(ErrorType.PROVIDER_ERROR, "", None, _mcp, before_status=True)
@@ -392,9 +393,9 @@ TABLE: Final[dict[str, Rule]] = {
     ),
     **_rows(_PROVIDER, "google.genai.errors", "APIError UnknownApiResponseError"),
     **_rows(_PROVIDER, "mistralai.client.errors.mistralerror", "MistralError"),
-    **_rows(_SDK_CONNECTION, "mistralai.client.errors.no_response_error", "NoResponseError"),
+    **_rows(_SDK_BROKEN, "mistralai.client.errors.no_response_error", "NoResponseError"),
     **_rows(_PROVIDER, "mistralai.models.mistralerror", "MistralError"),
-    **_rows(_SDK_CONNECTION, "mistralai.models.no_response_error", "NoResponseError"),
+    **_rows(_SDK_BROKEN, "mistralai.models.no_response_error", "NoResponseError"),
     **_rows(_PROVIDER, "mistralai.models.sdkerror", "SDKError"),
     **_rows(_PROVIDER, "cohere.core.api_error", "ApiError"),
     **_rows(_SPENT, "litellm.exceptions", "BudgetExceededError"),
@@ -419,7 +420,7 @@ TABLE: Final[dict[str, Rule]] = {
     **_rows(_DECODING, "yaml.error", "YAMLError"),
     **_rows(_DECODING, "ruamel.yaml.error", "YAMLError"),
     **_rows(_DECODING, "tomllib", "TOMLDecodeError"),
-    **_rows(_DECODING, "tomli", "TOMLDecodeError"),
+    **_rows(_DECODING, "tomli._parser", "TOMLDecodeError"),
     **_rows(_DECODING, "pydantic_core._pydantic_core", "ValidationError"),
     **_rows(_DECODING, "pydantic.v1.error_wrappers", "ValidationError"),
     **_rows(_DECODING, "pydantic.error_wrappers", "ValidationError"),
