@@ -26,7 +26,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from acrux_otel.fingerprint import as_json, canonical, children, name_definitions
-from acrux_otel.signature import injected_parameters, read_signature, resolved_hints
+from acrux_otel.signature import injected_parameters, read_signature, rebuild, resolved_hints
 from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class _Schema(GenerateJsonSchema):
     """pydantic's generator, without made-up titles and with defaults by value."""
 
     owner = ""
+    untitled: typing.ClassVar[set[str]] = set()
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         if schema.get("default") is _UNSET:
@@ -110,18 +111,27 @@ class _Schema(GenerateJsonSchema):
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        return _mark(super().model_schema(schema), schema["cls"])
+        return self._noted(super().model_schema(schema), schema["cls"].__name__)
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        return _mark(super().dataclass_schema(schema), schema["cls"])
+        return self._noted(super().dataclass_schema(schema), schema["cls"].__name__)
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
-        return _mark(super().typed_dict_schema(schema), schema.get("cls"))
+        cls = schema.get("cls")
+        name = cls.__name__ if cls else schema.get("ref", "").partition(":")[0].rpartition(".")[2]
+        return self._noted(super().typed_dict_schema(schema), name)
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
+        self.untitled.add(schema["cls"].__name__)
         made = super().enum_schema(schema)
         if made.get("description") in ("An enumeration.", "A collection of name/value pairs."):
             del made["description"]  # Python's own words on every Enum, in some of its versions
+        return made
+
+    def _noted(self, made: JsonSchemaValue, name: str) -> JsonSchemaValue:
+        # Noted now and taken out at the end, because some versions of pydantic set the title later.
+        if name and made.get("title", name) == name:
+            self.untitled.add(name)
         return made
 
 
@@ -320,10 +330,7 @@ def _read(definition: ToolDefinition) -> _Reading:
 
 
 def _shown(given: inspect.Parameter, hint: Any) -> Iterable[_Parameter]:
-    if given.kind is _KEYWORDS and typing.get_origin(hint) in (
-        typing_extensions.Unpack,
-        getattr(typing, "Unpack", None),
-    ):
+    if given.kind is _KEYWORDS and typing_extensions.get_origin(hint) is typing_extensions.Unpack:
         unpacked = typing.get_args(hint)[0]
         types_of = typing_extensions.get_type_hints(unpacked, include_extras=True)
         for name, one in types_of.items():
@@ -412,16 +419,28 @@ def _attempt(owner: str, parameters: tuple[_Parameter, ...]) -> type[pydantic.Ba
 
 
 def _generate(model: type[pydantic.BaseModel], owner: str) -> dict[str, Any]:
-    generator = type("_Schema", (_Schema,), {"owner": f"tool {owner!r}"})
+    generator = _generator(f"tool {owner!r}")
     made = model.model_json_schema(by_alias=True, schema_generator=generator, mode="validation")
     made.setdefault("properties", {})
-    return made
+    return _marked(made, generator.untitled)
 
 
 def _of_type(given: Any, owner: str) -> dict[str, Any]:
-    generator = type("_Schema", (_Schema,), {"owner": f"tool {owner!r} (result)"})
+    generator = _generator(f"tool {owner!r} (result)")
     adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_portable(given, {}))
-    return _polished(adapter.json_schema(schema_generator=generator, mode="serialization"))
+    made = adapter.json_schema(schema_generator=generator, mode="serialization")
+    return _polished(_marked(made, generator.untitled))
+
+
+def _generator(owner: str) -> type[_Schema]:
+    return type("_Schema", (_Schema,), {"owner": owner, "untitled": set()})
+
+
+def _marked(made: dict[str, Any], untitled: set[str]) -> dict[str, Any]:
+    for named in (made, *made.get("$defs", {}).values()):
+        if named.get("title") in untitled:
+            named["title"] = _AUTO + named["title"]
+    return made
 
 
 def _open_schema(reading: _Reading, properties: dict[str, Any]) -> Any:
@@ -456,9 +475,6 @@ def _add_default(shape: dict[str, Any], parameter: _Parameter, definition: ToolD
 
 def _polished(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with definitions under stable names, without made-up titles, unordered lists sorted."""
-    for named in (schema, *schema.get("$defs", {}).values()):
-        if "enum" in named and isinstance(named.get("title"), str):
-            named["title"] = _AUTO + named["title"]  # no Enum can have a title of its owner's
     schema = name_definitions(schema, _definition_name)
 
     def visit(node: Any) -> None:
@@ -486,12 +502,6 @@ def _definition_name(old: str, definition: Any, _position: int) -> str:
     if title.startswith(_AUTO) and len(title) > 1:
         return re.sub(r"[^A-Za-z0-9_.-]", "_", title[1:])
     return re.sub(r"-(Input|Output)(__\d+)?\Z", "", old).rsplit("__", 1)[-1] or old
-
-
-def _mark(made: JsonSchemaValue, cls: Any) -> JsonSchemaValue:
-    if cls is not None and made.get("title") == cls.__name__:
-        made["title"] = _AUTO + cls.__name__
-    return made
 
 
 def _skips_first(definition: ToolDefinition, given: list[inspect.Parameter]) -> bool:
@@ -563,25 +573,11 @@ def _portable(hint: Any, made: dict[Any, Any]) -> Any:
             twin.__annotations__ = {name: _portable(one, made) for name, one in hints.items()}
         return made[hint]
     arguments = typing.get_args(hint)
-    origin = typing.get_origin(hint)
-    if not arguments or origin in (typing.Literal, typing_extensions.Literal):
+    if not arguments or typing.get_origin(hint) in (typing.Literal, typing_extensions.Literal):
         return hint
-    if origin is typing.Annotated:
-        inner = _portable(hint.__origin__, made)
-        if inner is hint.__origin__:
-            return hint
-        return functools.reduce(lambda kept, one: typing.Annotated[kept, one], hint.__metadata__, inner)
-    swapped = tuple(_portable(one, made) for one in arguments)
-    if all(one is other for one, other in zip(swapped, arguments, strict=True)):
-        return hint
-    union: Any = typing.Union
-    return (
-        union[swapped]
-        if origin is types.UnionType
-        else hint.copy_with(swapped)
-        if hasattr(hint, "copy_with")
-        else origin[swapped]
-    )
+    if typing.get_origin(hint) is typing.Annotated:
+        arguments = arguments[:1]
+    return rebuild(hint, tuple(_portable(one, made) for one in arguments))
 
 
 def _is_abc(origin: Any) -> bool:

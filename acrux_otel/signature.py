@@ -26,6 +26,7 @@ __all__ = [
     "injects",
     "local_names",
     "read_signature",
+    "rebuild",
     "resolved_hints",
     "returns_text",
     "strip_tool_result",
@@ -284,6 +285,22 @@ def read_signature(fn: Any) -> inspect.Signature:
     return inspect.signature(fn)
 
 
+def rebuild(hint: Any, arguments: tuple[Any, ...]) -> Any:
+    """A generic type with other arguments (of ``Annotated``, the first); itself where they are its own."""
+    origin = typing.get_origin(hint)
+    own = typing.get_args(hint)
+    if all(
+        one is other or (isinstance(one, list) and one == other)
+        for one, other in zip(arguments, own, strict=False)
+    ):
+        return hint
+    if origin is typing.Annotated:
+        return _ANNOTATED[arguments + hint.__metadata__]
+    if origin is typing.Union or origin is types.UnionType:
+        return _UNION[arguments]
+    return hint.copy_with(arguments) if hasattr(hint, "copy_with") else origin[arguments]
+
+
 def _special(value: Any, name: str) -> Any:
     return getattr(type(value), name, None)
 
@@ -310,20 +327,16 @@ def _strip(given: Any, names: Mapping[str, Any]) -> Any:
     origin, arguments = typing.get_origin(given), typing.get_args(given)
     if origin is typing.Annotated:
         kept = _strip(arguments[0], names)
-        if kept is arguments[0] or kept is _GONE:
-            return given if kept is arguments[0] else _GONE
-        return _ANNOTATED[(kept,) + given.__metadata__]  # noqa: RUF005 (ruff's form needs Python 3.11)
+        return kept if kept is _GONE else rebuild(given, (kept,))
     if origin is typing.Union or origin is types.UnionType:
         kept_all = [_strip(argument, names) for argument in arguments]
-        if all(kept is argument for kept, argument in zip(kept_all, arguments, strict=True)):
-            return given
         members = tuple(kept for kept in kept_all if kept is not _GONE)
+        if len(members) == len(arguments):
+            return rebuild(given, members)
         return _UNION[members] if members else _GONE
     if getattr(origin, "__module__", None) == "collections.abc" and origin.__name__ in _WRAPPERS:
         kept_all = [_strip(argument, names) for argument in arguments]
-        if all(kept is argument for kept, argument in zip(kept_all, arguments, strict=True)):
-            return given
-        return origin[tuple(object if kept is _GONE else kept for kept in kept_all)]
+        return rebuild(given, tuple(object if kept is _GONE else kept for kept in kept_all))
     return given
 
 
@@ -436,20 +449,27 @@ def _raw_annotations(base: Any) -> dict[str, Any]:
 def _resolve(given: Any, scope: dict[str, Any], local: dict[str, Any]) -> Any:
     # A bare object in place of the function: `get_type_hints` would make `x: int = None` nullable on
     # Python 3.10 only, and the schema must not depend on the Python that derived it.
-    bearer = types.SimpleNamespace(__annotations__={"it": _with_references(given)})
-    return typing.get_type_hints(bearer, scope, local, include_extras=True)["it"]
+    bearer = types.SimpleNamespace(__annotations__={"it": given})
+    found = typing.get_type_hints(bearer, scope, local, include_extras=True)["it"]
+    if sys.version_info < (3, 11):
+        bearer.__annotations__["it"] = _with_references(found)
+        found = typing.get_type_hints(bearer, scope, local, include_extras=True)["it"]
+    return found
 
 
-def _with_references(given: Any) -> Any:
+def _with_references(hint: Any) -> Any:
     """``list["Node"]`` with its text as a reference: Python 3.10 leaves such text alone."""
-    if not isinstance(given, types.GenericAlias):
-        return given
-    arguments = tuple(
-        typing.ForwardRef(argument) if isinstance(argument, str) else _with_references(argument)
-        for argument in given.__args__
+    arguments = typing.get_args(hint)
+    if not arguments or typing.get_origin(hint) is typing.Literal:
+        return hint
+    if typing.get_origin(hint) is typing.Annotated:
+        arguments = arguments[:1]
+    plain = isinstance(hint, types.GenericAlias)
+    made = tuple(
+        typing.ForwardRef(one) if plain and isinstance(one, str) else _with_references(one)
+        for one in arguments
     )
-    origin: Any = given.__origin__
-    return given if arguments == given.__args__ else origin[arguments]
+    return rebuild(hint, made)
 
 
 def _closure(base: Any) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def accepts(made: Any, *values: Any) -> list[bool]:
 
 def module(source: str, name: str = "made_up_module") -> Any:
     made = types.ModuleType(name)
-    exec(compile(textwrap.dedent(source), f"{name}.py", "exec"), vars(made))
+    exec(compile(textwrap.dedent(source), f"{name}.py", "exec", dont_inherit=True), vars(made))
     return made
 
 

@@ -49,7 +49,7 @@ class Fetcher:
 def module(source: str, name: str = "made_up_module") -> Any:
     """A module as its file would be, so that annotations are as their author wrote them."""
     made = types.ModuleType(name)
-    exec(compile(textwrap.dedent(source), f"{name}.py", "exec"), vars(made))
+    exec(compile(textwrap.dedent(source), f"{name}.py", "exec", dont_inherit=True), vars(made))
     return made
 
 
@@ -133,7 +133,7 @@ def test_a_message_names_a_callable_by_module_and_qualified_name() -> None:
         (Union[dict, None, ToolResult], Optional[dict]),
         (Annotated[Union[dict, ToolResult], "doc", 7], Annotated[dict, "doc", 7]),
         (Awaitable[Union[int, ToolResult]], Awaitable[int]),
-        (typing.Awaitable[Union[int, ToolResult]], Awaitable[int]),
+        (typing.Awaitable[Union[int, ToolResult]], typing.Awaitable[int]),
         (Generator[Union[int, ToolResult], None, Union[str, ToolResult]], Generator[int, None, str]),
         (AsyncIterator[Union[int, ToolResult]], AsyncIterator[int]),
         (Coroutine[Any, Any, Union[dict, ToolResult]], Coroutine[Any, Any, dict]),
