@@ -32,32 +32,39 @@ _gauges: dict[str, tuple[str, Callable[[], Iterable[tuple[float, dict[str, Any]]
 _current: CallMetrics | None = None
 
 
-def _global_provider() -> MeterProvider | None:
+def active() -> CallMetrics | None:
+    """The instruments of the meter provider in force; None where there is none, or metrics are off."""
+    # The public getter costs more than an unrecorded call while no provider is set, so the global is
+    # read where it lies; a test holds it there.
+    provider = settings.meter_provider or _api._METER_PROVIDER or _unset_provider()
+    if provider is None:
+        return None
+    known = _current
+    if known is None or known.provider is not provider:
+        known = _renew(provider)
+    return known if settings.metrics else None
+
+
+def _unset_provider() -> MeterProvider | None:
     global _asked
-    if _asked:
-        # The public getter costs more than an unrecorded call while no provider is set.
-        return getattr(_api, "_METER_PROVIDER", None)
-    _asked = True
-    get_meter_provider()
-    return getattr(_api, "_METER_PROVIDER", None)
+    if not _asked:
+        # OTEL_PYTHON_METER_PROVIDER makes the first question load a provider.
+        _asked = True
+        get_meter_provider()
+    return _api._METER_PROVIDER  # type: ignore[no-any-return]
 
 
 _asked = False
 
 
-def active() -> CallMetrics | None:
-    """The instruments of the meter provider in force; None where there is none, or metrics are off."""
+def _renew(provider: MeterProvider) -> CallMetrics | None:
     global _current
-    provider = settings.meter_provider or _global_provider()
-    if provider is None or not settings.metrics:
+    if isinstance(provider, NoOpMeterProvider):
         return None
-    if _current is None or _current.provider is not provider:
-        if isinstance(provider, NoOpMeterProvider):
-            return None
-        with _lock:
-            if _current is None or _current.provider is not provider:
-                _current = CallMetrics(provider)
-    return _current
+    with _lock:
+        if _current is None or _current.provider is not provider:
+            _current = CallMetrics(provider)
+        return _current
 
 
 def gauge(

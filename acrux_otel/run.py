@@ -27,7 +27,7 @@ __all__ = ["Run", "RunSummary", "current_run", "run"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _RUN: Final[ContextVar[Run | None]] = ContextVar("acrux_otel.run", default=None)
-_TRACER: Final = span.TracerSource(names.SCOPE, VERSION)
+_SPANS: Final = span.TracerSource(names.SCOPE, VERSION)
 _lock = threading.Lock()
 _open_runs = 0
 
@@ -196,8 +196,8 @@ class Run:
         return Run(self.name, self.tags, self.session_id, self._tracer_provider)
 
     def _start(self) -> None:
-        tracer = _TRACER.tracer(self._tracer_provider)
-        if tracer is None:
+        start = _SPANS.starter(self._tracer_provider)
+        if start is None:
             return
         attributes: dict[str, Any] = {
             names.OPERATION_NAME: names.INVOKE_AGENT,
@@ -208,8 +208,8 @@ class Run:
         for tag in self.tags:
             attributes[names.TAG_PREFIX + text(tag, 128)] = True
         parent = get_current()
-        self.span = span.start(
-            tracer, f"{names.INVOKE_AGENT} {attributes[names.AGENT_NAME]}", parent, attributes
+        self.span = start(
+            f"{names.INVOKE_AGENT} {attributes[names.AGENT_NAME]}", parent, span.INTERNAL, attributes
         )
         if self.span.get_span_context().is_valid:
             self._previous = parent

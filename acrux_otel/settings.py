@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-__all__ = ["FULL", "NONE", "UNSET", "VERDICT", "Settings", "capture_level", "settings"]
+__all__ = ["FULL", "NONE", "UNREAD", "UNSET", "VERDICT", "Settings", "capture_level", "settings"]
 
 # How much free text may leave the process, strictest first; UNSET leaves the choice to the other side.
 NONE: Final = 0
 VERDICT: Final = 1
 FULL: Final = 2
 UNSET: Final = 3
+UNREAD: Final = -1  # the environment was not asked yet
 _LEVELS: Final = {"none": NONE, "verdict": VERDICT, "full": FULL}
 
 
@@ -67,19 +68,8 @@ class Settings:
         self.meter_provider: MeterProvider | None = None
         self.metrics = True
         self.redactor = Redactor()
-        self._capture: int | None = None
+        self.capture: int = UNREAD
         self._payload_limit: int | None = None
-
-    @property
-    def capture(self) -> int:
-        """The process's own capture level, read from the environment at the first call."""
-        if self._capture is None:
-            self._capture = _capture_from_environment()
-        return self._capture
-
-    @capture.setter
-    def capture(self, level: int) -> None:
-        self._capture = level
 
     @property
     def payload_limit(self) -> int:
@@ -94,6 +84,8 @@ class Settings:
 
     def capture_for(self, tool_level: int) -> int:
         """The level in force for a tool: the stricter of those that were given, else ``verdict``."""
+        if self.capture == UNREAD:
+            self.capture = _capture_from_environment()
         level = min(tool_level, self.capture)
         return VERDICT if level == UNSET else level
 

@@ -26,62 +26,59 @@ from acrux_otel.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from opentelemetry.context import Context
-    from opentelemetry.trace import Span, Tracer, TracerProvider
+    from opentelemetry.trace import Span, TracerProvider
 
     from acrux_otel.verdict import Verdict
 
 __all__ = [
+    "INTERNAL",
     "TracerSource",
     "enrich",
     "error_on",
     "fail",
     "finish",
+    "mark_ok",
     "payload_attributes",
     "record_exception",
-    "start",
 ]
 
+INTERNAL: Final = SpanKind.INTERNAL
 _ERROR: Final = StatusCode.ERROR
 _OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
 
 
 class TracerSource:
-    """One scope's tracer; follows the provider that is in force."""
+    """One scope's way to start spans; follows the provider that is in force."""
 
-    __slots__ = ("_provider", "_scope", "_tracer", "_version")
+    __slots__ = ("_provider", "_scope", "_start", "_version")
 
     def __init__(self, scope: str, version: str) -> None:
         self._scope, self._version = scope, version
         self._provider: object = None
-        self._tracer: Tracer | None = None
+        self._start: Callable[..., Span] | None = None
 
-    def tracer(self, explicit: TracerProvider | None) -> Tracer | None:
-        """The tracer to use now; None where no provider is set, so that nothing need be done."""
-        provider = explicit or settings.tracer_provider or _global_provider()
-        if provider is self._provider:
-            return self._tracer
-        self._tracer = (
-            None
-            if provider is None
-            else provider.get_tracer(self._scope, self._version, schema_url=names.SCHEMA_URL)
-        )
-        self._provider = provider
-        return self._tracer
+    def starter(self, explicit: TracerProvider | None = None) -> Callable[..., Span] | None:
+        """``start_span`` of the tracer to use now; None where no provider is set: there is nothing to do.
 
-
-def _find_global_provider() -> Callable[[], TracerProvider | None]:
-    if not hasattr(api, "_TRACER_PROVIDER"):
-        return api.get_tracer_provider
-
-    # The public getter costs more than the rest of an unrecorded call while no provider is set.
-    def provider() -> TracerProvider | None:
-        return api._TRACER_PROVIDER or _lazy_provider()
-
-    return provider
+        Call it with name, parent context, `INTERNAL` and attributes.
+        """
+        provider = explicit or settings.tracer_provider or api._TRACER_PROVIDER or _unset_provider()
+        if provider is not self._provider:
+            self._start = (
+                None
+                if provider is None
+                else provider.get_tracer(self._scope, self._version, schema_url=names.SCHEMA_URL).start_span
+            )
+            self._provider = provider
+        return self._start
 
 
-def _lazy_provider() -> TracerProvider | None:
+# The public getter costs more than the rest of an unrecorded call while no provider is set, so the
+# global is read where it lies; a test holds it there.
+_asked = False
+
+
+def _unset_provider() -> TracerProvider | None:
     global _asked
     if not _asked:
         # OTEL_PYTHON_TRACER_PROVIDER makes the first question load a provider.
@@ -90,21 +87,10 @@ def _lazy_provider() -> TracerProvider | None:
     return api._TRACER_PROVIDER
 
 
-_asked = False
-_global_provider: Final = _find_global_provider()
-
-
-def start(tracer: Tracer, name: str, parent: Context, attributes: Mapping[str, Any]) -> Span:
-    """The span of one tool call, started under ``parent`` and not made current."""
-    return tracer.start_span(name, parent, SpanKind.INTERNAL, attributes)
-
-
 def error_on(span: Span) -> str | None:
     """The description of an ERROR that somebody else put on ``span``, else None."""
     status = getattr(span, "status", None)
-    if status is None or status.status_code is not _ERROR:
-        return None
-    return status.description or ""
+    return (status.description or "") if status is not None and status.status_code is _ERROR else None
 
 
 def payload_attributes(span: Span, key: str, value: object) -> None:
@@ -124,6 +110,13 @@ def enrich(span: Span, attributes: Mapping[str, Any]) -> None:
     span.set_attributes(attributes)
 
 
+def mark_ok(span: Span, version_id: str | None) -> None:
+    """Write the outcome of a call of which there is nothing more to say."""
+    span.set_attribute(names.OUTCOME, "ok")
+    if version_id is not None:
+        span.set_attribute(names.TOOL_VERSION_ID, version_id)
+
+
 def finish(
     span: Span, verdict: Verdict, level: int, extra: Mapping[str, Any] | None, exception: BaseException | None
 ) -> None:
@@ -135,11 +128,6 @@ def finish(
         exception: what escaped from the tool; adds the ``exception`` event where outcome is error.
     """
     outcome = verdict.outcome
-    if outcome is Outcome.OK:
-        span.set_attribute(names.OUTCOME, "ok")
-        if extra:
-            span.set_attributes(extra)
-        return
     written: dict[str, Any] = {names.OUTCOME: _OUTCOMES[outcome]}
     if outcome is Outcome.ERROR or outcome is Outcome.WARNING:
         _describe(span, verdict, level, written)

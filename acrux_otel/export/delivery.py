@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 import threading
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final, Protocol
 
+from acrux_otel.export import exit as exiting
 from acrux_otel.export.endpoints import GRPC, METRICS, Target
 from acrux_otel.verdict import warn_once
 
@@ -18,6 +18,7 @@ __all__ = ["Delivery", "SendFailed", "Sender", "sender_for"]
 
 _log: Final = logging.getLogger("acrux_otel")
 _LONGEST_PAUSE: Final = 10.0
+_SHORTEST_ATTEMPT: Final = 0.05
 
 
 class SendFailed(Exception):
@@ -27,7 +28,7 @@ class SendFailed(Exception):
         reason: short text without anything secret.
         retryable: the OTLP specification allows to send the same again.
         retry_after: seconds that the endpoint asked to wait.
-        connected: an answer came, so something lives there.
+        answered: something lives there and said no.
         too_large: the request is beyond what the endpoint takes.
         unsupported: the endpoint does not know this signal.
     """
@@ -38,7 +39,7 @@ class SendFailed(Exception):
         *,
         retryable: bool = False,
         retry_after: float | None = None,
-        connected: bool = True,
+        answered: bool = True,
         too_large: bool = False,
         unsupported: bool = False,
     ) -> None:
@@ -46,7 +47,7 @@ class SendFailed(Exception):
         self.reason = reason
         self.retryable = retryable
         self.retry_after = retry_after
-        self.connected = connected
+        self.answered = answered
         self.too_large = too_large
         self.unsupported = unsupported
 
@@ -55,7 +56,7 @@ class Sender(Protocol):
     """One attempt over one protocol."""
 
     def send(self, body: bytes, timeout: float) -> str | None:
-        """Send one encoded request.
+        """Send one encoded request within ``timeout`` seconds.
 
         Returns:
             What the endpoint says about a part that it did not take, else None.
@@ -65,7 +66,7 @@ class Sender(Protocol):
         """
 
     def close(self) -> None:
-        """End what is under way, if the protocol can, and free connections."""
+        """Free the connections."""
 
 
 def sender_for(target: Target) -> Sender:
@@ -89,20 +90,29 @@ class Delivery:
     Args:
         target: where to.
         patience: seconds during which one request is tried again.
-        make: makes the sender; called again in a forked child, which must not share connections.
+        watch_exit: the SDK's own processor waits for us, and nobody else says when the process ends.
+        make: makes the sender.
     """
 
     def __init__(
-        self, target: Target, patience: float, make: Callable[[Target], Sender] = sender_for
+        self,
+        target: Target,
+        patience: float,
+        *,
+        watch_exit: bool = False,
+        make: Callable[[Target], Sender] = sender_for,
     ) -> None:
         self.target = target
         self._patience = patience
+        self._watch_exit = watch_exit
         self._make = make
         self._sender: Sender | None = None
-        self._pid = os.getpid()
-        self._closing = threading.Event()
+        self._others: list[Sender | None] = []
+        self._nudge = threading.Event()
         self._deadline: float | None = None
         self._off = False
+        self._reported = False
+        exiting.reset_in_children(self)
 
     def send(self, body: bytes) -> bool:
         """Send one request; whether it was taken.
@@ -110,7 +120,7 @@ class Delivery:
         Raises:
             SendFailed: only where it is too large, so that the caller can divide it.
         """
-        give_up = monotonic() + self._patience
+        until = monotonic() + self._patience
         pause = 1.0
         while not self._off:
             failure = self._attempt(body)
@@ -120,21 +130,19 @@ class Delivery:
                 raise failure
             self._report(failure)
             wait = max(failure.retry_after or 0.0, pause * random.uniform(0.5, 1.0))
-            until = give_up if self._deadline is None else min(give_up, self._deadline)
-            if not failure.retryable or monotonic() + wait > until:
-                self._off = self._off or self._deadline is not None
+            if not failure.retryable or not self._pause(wait, until, failure.answered):
                 return False
-            if self._closing.wait(wait) and not failure.connected:
-                self._off = True  # nobody is there: the program's end is not the time to wait for him
             pause = min(pause * 2, _LONGEST_PAUSE)
         return False
 
     def _attempt(self, body: bytes) -> SendFailed | None:
-        timeout = self.target.timeout
-        if self._deadline is not None:
-            timeout = min(timeout, max(0.05, self._deadline - monotonic()))
+        timeout, end = self.target.timeout, self._end()
+        if end is not None:
+            timeout = min(timeout, max(_SHORTEST_ATTEMPT, end - monotonic()))
         try:
-            partial = self._current().send(body, timeout)
+            if self._sender is None:
+                self._sender = self._make(self.target)
+            partial = self._sender.send(body, timeout)
         except SendFailed as failure:
             return failure
         except Exception as error:
@@ -149,14 +157,30 @@ class Delivery:
             )
         return None
 
-    def _current(self) -> Sender:
-        if self._sender is None:
-            self._sender = self._make(self.target)
-        return self._sender
+    def _end(self) -> float | None:
+        if self._deadline is None and self._watch_exit:
+            self._deadline = exiting.exit_deadline()
+        return self._deadline
+
+    def _pause(self, wait: float, until: float, answered: bool) -> bool:
+        """Wait before the next attempt; whether there is to be one."""
+        if self._end() is None:
+            if monotonic() + wait > until:
+                return False
+            self._nudge.wait(wait)
+            self._nudge.clear()
+            return True
+        # The process ends: who is not there will not come, who said "later" gets what time there is.
+        end = min(until, self._deadline or until)
+        if not answered or monotonic() + wait > end:
+            self._off = True
+            return False
+        sleep(wait)
+        return True
 
     def _report(self, failure: SendFailed) -> None:
         target = self.target
-        if target.implicit and not failure.connected:
+        if target.implicit and not failure.answered:
             _log.info(
                 "no endpoint is configured and nothing answers at OpenTelemetry's default %s (%s); "
                 "set OTEL_EXPORTER_OTLP_ENDPOINT or configure(endpoint=...)",
@@ -169,29 +193,45 @@ class Delivery:
             self._off = True
             _log.info("%s takes no metrics (%s); none are sent there", target.shown, failure.reason)
             return
-        # One line for a host, not one for each signal.
-        place = target.url if failure.connected else target.url.split("/v1/")[0]
+        self._warn(failure.reason, answered=failure.answered)
+
+    def _warn(self, reason: str, *, answered: bool) -> None:
+        self._reported = True
+        # Where nobody answers, spans and metrics fail alike: one line for the place.
+        place = self.target.url if answered else self.target.url.split("/v1/")[0]
         warn_once(
-            f"export:{place}:{failure.reason}",
+            f"export:{place}:{reason if answered else 'silent'}",
             "cannot send %s to %s: %s; the program is not affected",
-            target.signal,
-            target.shown,
-            failure.reason,
+            self.target.signal,
+            self.target.shown,
+            reason,
         )
 
-    def close_by(self, deadline: float) -> None:
-        """End soon: attempts and retries stop at ``deadline`` (monotonic seconds)."""
+    def hurry(self) -> None:
+        """End a pause between attempts: somebody waits."""
+        self._nudge.set()
+
+    def end_by(self, deadline: float) -> None:
+        """Stop attempts and retries at ``deadline`` (`time.monotonic` seconds)."""
         self._deadline = deadline
-        self._closing.set()
+        self._nudge.set()
+
+    def abandon(self) -> None:
+        """The deadline is over and something was not sent."""
+        self._off = True
+        if not self._reported and not self.target.implicit:
+            self._warn("no answer before the process had to end", answered=False)
 
     def close(self) -> None:
         """Free the connections."""
         self._off = True
-        self._closing.set()
+        self._nudge.set()
         if self._sender is not None:
             self._sender.close()
 
     def after_fork(self) -> None:
-        """In a child: forget the parent's connections without ending them."""
+        """In a child: leave the parent's connections alone, also by not letting them be collected."""
+        self._others.append(self._sender)
         self._sender = None
-        self._closing = threading.Event()
+        self._nudge = threading.Event()
+        self._deadline = None

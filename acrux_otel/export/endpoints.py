@@ -70,8 +70,8 @@ def target(
     protocol: object = None,
     headers: object = None,
     *,
-    default_endpoint: str | None = None,
-    standard: bool = True,
+    place: Given | None = None,
+    path: str | None = None,
 ) -> Target:
     """Resolve arguments and variables for one signal.
 
@@ -80,23 +80,22 @@ def target(
         endpoint: as given to `configure`.
         protocol: as given to `configure`.
         headers: as given to `configure`.
-        default_endpoint: a preset's base URL.
-        standard: whether ``OTEL_EXPORTER_OTLP_…`` variables name this target.
+        place: a backend's own base URL; ``OTEL_EXPORTER_OTLP_…`` variables then do not concern it.
+        path: what follows that base URL, instead of ``/v1/traces``.
 
     Raises:
         ValueError: one line that names the argument or variable, its value and what was expected.
     """
-    variables = _Variables(signal if standard else None)
-    place = given(endpoint, "endpoint", *variables("ENDPOINT"))
-    if place is None and default_endpoint is not None:
-        place = Given(default_endpoint, "backend")
+    variables = _Variables(signal if place is None else None)
+    if place is None:
+        place = given(endpoint, "endpoint", *variables("ENDPOINT"))
     chosen = _protocol(given(protocol, "protocol", *variables("PROTOCOL")), place)
     default = "http://localhost:4317" if chosen == GRPC else "http://localhost:4318"
     where = place or Given(default, "default")
     return Target(
         signal=signal,
         protocol=chosen,
-        url=_url(signal, chosen, where),
+        url=_url(signal, chosen, where, path or f"/v1/{signal}"),
         source=where.source,
         headers=header_map(given(headers, "headers", *variables("HEADERS"))),
         timeout=seconds(variables.given("TIMEOUT"), 10.0) or 10.0,
@@ -148,7 +147,7 @@ def _protocol(option: Given | None, endpoint: Given | None) -> str:
     return HTTP
 
 
-def _url(signal: str, protocol: str, endpoint: Given) -> str:
+def _url(signal: str, protocol: str, endpoint: Given, path: str) -> str:
     text, source = endpoint
     shown = masked_url(text) if isinstance(text, str) and "://" in text else text
     text = text.strip() if isinstance(text, str) else ""
@@ -171,12 +170,12 @@ def _url(signal: str, protocol: str, endpoint: Given) -> str:
         return f"{parts.scheme}://{parts.netloc}"
     if source == f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT":
         return text if parts.path else urlunsplit(parts._replace(path="/"))
-    return _under_base(parts, signal)
+    return _under_base(parts, path)
 
 
-def _under_base(base: SplitResult, signal: str) -> str:
-    path = _SIGNAL_PATH.sub("", base.path).rstrip("/")
-    return urlunsplit(base._replace(path=f"{path}/v1/{signal}", fragment=""))
+def _under_base(base: SplitResult, path: str) -> str:
+    stem = _SIGNAL_PATH.sub("", base.path).rstrip("/").removesuffix(path)
+    return urlunsplit(base._replace(path=stem + path, fragment=""))
 
 
 def _compression(option: Given | None, protocol: str) -> str:

@@ -1,76 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for delivery, never longer than asked: flush, the end of the process, SIGTERM, forked children.
-
-The SDK's own waits do not keep their bounds, so each runs on a daemon thread and is left behind when its
-time is up.
-"""
+"""Waiting for delivery, never longer than asked: flush, the end of the process, SIGTERM, forked children."""
 
 from __future__ import annotations
 
 import atexit
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
 from types import FrameType
-from typing import Any, Final
+from typing import Final, Protocol
+from weakref import WeakSet
 
-from acrux_otel.export.delivery import Delivery
+__all__ = [
+    "Blocking",
+    "Outlet",
+    "add",
+    "close_all",
+    "exit_deadline",
+    "exit_timeout",
+    "flush_all",
+    "handle_sigterm",
+    "reset_in_children",
+    "set_exit_timeout",
+]
 
-__all__ = ["Pipe", "add", "close", "close_all", "flush_all", "handle_sigterm", "set_exit_timeout"]
+EXIT_TIMEOUT: Final = 3.0
 
 
-class Pipe:
-    """Something that can be flushed and closed, each at most one thread at a time.
-
-    Args:
-        flush: blocks until all is handed on; returns False or raises where it is not.
-        close: the same for good; None for a provider that is not ours to close.
-        delivery: told when the end is near; its retries then stop.
-    """
-
-    def __init__(
-        self,
-        flush: Callable[[], object],
-        close: Callable[[], object] | None = None,
-        delivery: Delivery | None = None,
-    ) -> None:
-        self._flush, self.close, self.delivery = flush, close, delivery
-        self._lock = threading.Lock()
-        self._running: _Job | None = None
+class Outlet(Protocol):
+    """Something that holds telemetry until it is sent. Deadlines are `time.monotonic` seconds."""
 
     def flush_by(self, deadline: float) -> bool:
-        """Flush everything that is queued now; whether that was done before ``deadline``."""
-        # What runs already may have begun before the newest span ended: wait for it, then go again.
-        with self._lock:
-            job = self._running
-        if job is not None and not job.wait(deadline):
-            return False
-        with self._lock:
-            if self._running is job or self._running is None:
-                self._running = _Job(self._flush)
-            job = self._running
-        return job.wait(deadline) and job.worked
+        """Send what is held now; whether all of it was sent before ``deadline``."""
+
+    def end_by(self, deadline: float) -> None:
+        """Begin to send the rest, and stop at ``deadline``; does not block."""
+
+    def ended_by(self, deadline: float) -> None:
+        """Wait for that."""
+
+
+class Blocking:
+    """Gives a bound to a function that does not keep one: it runs on a daemon thread, one at a time."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work = work
+        self.after_fork()
+        reset_in_children(self)
 
     def after_fork(self) -> None:
         """The threads did not come along."""
         self._lock = threading.Lock()
-        self._running = None
-        if self.delivery is not None:
-            self.delivery.after_fork()
+        self._job: _Job | None = None
+
+    def done_by(self, deadline: float) -> bool:
+        """Whether a run that began after this question came to a good end before ``deadline``."""
+        with self._lock:
+            earlier = self._job
+        if earlier is not None and not earlier.wait(deadline):
+            return False
+        with self._lock:
+            if self._job is earlier:
+                self._job = _Job(self._work)
+            job = self._job
+        return job is not None and job.wait(deadline) and job.worked
 
 
 class _Job:
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
-        self.done = threading.Event()
+        self._done = threading.Event()
         self.worked = False
         try:
             threading.Thread(target=self._run, name="acrux-otel-wait", daemon=True).start()
-        except RuntimeError:  # no thread can be started any more
-            self.done.set()
+        except RuntimeError:  # the interpreter is ending
+            self._done.set()
 
     def _run(self) -> None:
         try:
@@ -78,78 +86,83 @@ class _Job:
         except BaseException:
             self.worked = False
         finally:
-            self.done.set()
+            self._done.set()
 
     def wait(self, deadline: float) -> bool:
-        return self.done.wait(max(0.0, deadline - monotonic()))
+        return self._done.wait(max(0.0, deadline - monotonic()))
 
 
-_pipes: list[Pipe] = []
-_exit_timeout = 3.0
+_outlets: list[Outlet] = []
+_forked: WeakSet[object] = WeakSet()
+_exit_timeout = EXIT_TIMEOUT
+_deadline: float | None = None
 _registered = False
-_DEFAULT_HANDLERS: Final = (signal.SIG_DFL, None)
 
 
-def add(pipe: Pipe) -> None:
-    """Flush and, where it can be closed, close ``pipe`` with the others."""
+def add(outlet: Outlet) -> None:
+    """Flush ``outlet`` with the others, and end it with the process."""
     global _registered
-    _pipes.append(pipe)
+    _outlets.append(outlet)
     if not _registered:
         _registered = True
         atexit.register(close_all)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_after_fork)
+        _end_with_workers()
+
+
+def exit_timeout() -> float:
+    """Seconds that the end of the process may be held; 0 does not wait."""
+    return _exit_timeout
 
 
 def set_exit_timeout(seconds: float) -> None:
-    """How long the end of the process may be held; 0 does not wait."""
+    """See `exit_timeout`."""
     global _exit_timeout
     _exit_timeout = seconds
 
 
-def flush_all(timeout: float, others: Iterable[Pipe] = ()) -> bool:
-    """Flush every pipe at once; whether all is delivered before ``timeout`` seconds are over."""
+def exit_deadline() -> float | None:
+    """Until when the process may be held, once it has begun to end."""
+    global _deadline
+    if _deadline is None and not threading.main_thread().is_alive():
+        _deadline = monotonic() + _exit_timeout
+    return _deadline
+
+
+def flush_all(timeout: float, others: Iterable[Blocking] = ()) -> bool:
+    """Flush everything at once; whether all is sent before ``timeout`` seconds are over."""
     deadline = monotonic() + timeout
-    jobs = [_Job(partial(pipe.flush_by, deadline)) for pipe in (*_pipes, *others)]
+    jobs = [_Job(partial(other.done_by, deadline)) for other in others]
+    jobs += [_Job(partial(outlet.flush_by, deadline)) for outlet in _outlets]
     for job in jobs:
         job.wait(deadline)
     return all(job.worked for job in jobs)
 
 
 def close_all() -> None:
-    """Deliver what can be delivered within the exit timeout, then let go."""
-    close(*_pipes)
-
-
-def close(*pipes: Pipe) -> None:
-    """`close_all` for some."""
-    deadline = monotonic() + _exit_timeout
-    ours = [pipe for pipe in pipes if pipe.close is not None]
-    for pipe in ours:
-        if pipe.delivery is not None:
-            pipe.delivery.close_by(deadline)
-    if _exit_timeout <= 0:
-        return
-    jobs = [_Job(pipe.close) for pipe in ours if pipe.close is not None]
-    for job in jobs:
-        job.wait(deadline)
+    """Send what can be sent within the exit timeout, then let go."""
+    global _deadline
+    _deadline = deadline = monotonic() + _exit_timeout
+    for outlet in _outlets:
+        outlet.end_by(deadline)
+    for outlet in _outlets:
+        outlet.ended_by(deadline)
 
 
 def handle_sigterm() -> bool:
     """Deliver at SIGTERM too, then end by that signal; only where nobody handles it already.
 
     Returns:
-        Whether the handler is in place; it can only be set from the main thread.
+        Whether the handler is in place; Python sets handlers in the main thread only.
     """
     if threading.current_thread() is not threading.main_thread():
         return False
-    if signal.getsignal(signal.SIGTERM) not in _DEFAULT_HANDLERS:
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         return False
     signal.signal(signal.SIGTERM, _on_sigterm)
     return True
 
 
-def _on_sigterm(number: int, frame: FrameType | None) -> Any:
+def _on_sigterm(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_DFL)
     try:
         close_all()
@@ -157,6 +170,32 @@ def _on_sigterm(number: int, frame: FrameType | None) -> Any:
         os.kill(os.getpid(), number)
 
 
+def reset_in_children(part: object) -> None:
+    """Have ``part.after_fork()`` called in a forked child, for as long as ``part`` lives."""
+    _forked.add(part)
+
+
 def _after_fork() -> None:
-    for pipe in _pipes:
-        pipe.after_fork()
+    global _deadline
+    _deadline = None
+    for part in list(_forked):
+        part.after_fork()  # type: ignore[attr-defined]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _end_with_workers() -> None:
+    """A multiprocessing worker ends by `os._exit`, which knows no atexit, but runs finalizers before."""
+    from multiprocessing import parent_process, util
+
+    util.register_after_fork(sys.modules[__name__], _finalize_worker)
+    if parent_process() is not None:
+        _finalize_worker()
+
+
+def _finalize_worker(_: object = None) -> None:
+    from multiprocessing import util
+
+    util.Finalize(None, close_all, exitpriority=0)

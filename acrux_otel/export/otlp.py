@@ -13,6 +13,7 @@ from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult,
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from acrux_otel.export import instance
 from acrux_otel.export.delivery import Delivery, SendFailed
 from acrux_otel.export.repair import repaired
 from acrux_otel.verdict import warn_once
@@ -81,6 +82,9 @@ class SpanExport(SpanExporter):
 
     def _encode(self, spans: Sequence[ReadableSpan]) -> bytes:
         request = encode_spans([repaired(span) for span in spans])
+        if not instance.at_home():
+            for each in request.resource_spans:
+                instance.stamp(each.resource)
         if self._rewrite is not None:
             self._rewrite(request)
         body: bytes = request.SerializeToString()
@@ -104,17 +108,42 @@ class MetricExport(MetricExporter):
         super().__init__(official._preferred_temporality, official._preferred_aggregation)
         official.shutdown()
         self.delivery = delivery
+        self.lost = 0
+        self._left_out: frozenset[str] = frozenset()
+
+    def leave_out(self, scopes: frozenset[str]) -> None:
+        """Send nothing of these instrumentation scopes from now on."""
+        self._left_out = scopes
 
     def export(
         self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: object
     ) -> MetricExportResult:
         """Send one collection."""
         try:
-            taken = self.delivery.send(encode_metrics(metrics_data).SerializeToString())
-        except Exception as error:
-            warn_once(f"export:metrics:{type(error).__name__}", "metrics were not sent (%s)", error)
+            body = self._encode(metrics_data)
+            taken = body is None or self.delivery.send(body)
+        except SendFailed:
             taken = False
+        except Exception as error:
+            kind = type(error).__name__
+            warn_once(f"export:metrics:{kind}", "metrics could not be encoded (%s)", kind)
+            taken = False
+        if not taken:
+            self.lost += 1
         return MetricExportResult.SUCCESS if taken else MetricExportResult.FAILURE
+
+    def _encode(self, metrics_data: MetricsData) -> bytes | None:
+        request = encode_metrics(metrics_data)
+        measured = False
+        for each in request.resource_metrics:
+            if not instance.at_home():
+                instance.stamp(each.resource)
+            for scoped in each.scope_metrics:
+                if scoped.scope.name in self._left_out:
+                    scoped.ClearField("metrics")
+                measured = measured or bool(scoped.metrics)
+        body: bytes | None = request.SerializeToString() if measured else None
+        return body
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: object) -> None:
         """Free the connections."""

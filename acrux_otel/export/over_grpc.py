@@ -90,9 +90,9 @@ def _failure(error: Any) -> SendFailed:
     details = (error.details() or "").lower() if callable(getattr(error, "details", None)) else ""
     if code == "UNAVAILABLE":
         reason = "connection refused" if "refused" in details else "unavailable"
-        return SendFailed(reason, retryable=True, connected=False)
+        return SendFailed(reason, retryable=True, answered=False)
     if code == "DEADLINE_EXCEEDED":
-        return SendFailed("no answer in time", retryable=True, connected=False)
+        return SendFailed("no answer in time", retryable=True, answered=False)
     large = code == "RESOURCE_EXHAUSTED" and "larger than max" in details
     return SendFailed(
         f"gRPC {code}",

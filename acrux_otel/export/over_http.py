@@ -81,9 +81,9 @@ class HttpSender:
 
 def _connection_failure(error: Exception) -> SendFailed:
     if isinstance(error, requests.exceptions.SSLError):
-        return SendFailed("TLS failed: is the certificate trusted, and is it https there?", connected=False)
+        return SendFailed("TLS failed: is the certificate trusted, and is it https there?", answered=False)
     if isinstance(error, requests.exceptions.Timeout):
-        return SendFailed("no answer in time", retryable=True, connected=False)
+        return SendFailed("no answer in time", retryable=True, answered=False)
     seen = repr(error).lower()
     for sign, reason in (
         ("refused", "connection refused"),
@@ -93,8 +93,8 @@ def _connection_failure(error: Exception) -> SendFailed:
         ("proxy", "the proxy failed"),
     ):
         if sign in seen:
-            return SendFailed(reason, retryable=True, connected=False)
-    return SendFailed("connection failed", retryable=True, connected=False)
+            return SendFailed(reason, retryable=True, answered=False)
+    return SendFailed("connection failed", retryable=True, answered=False)
 
 
 def _retry_after(value: str | None) -> float | None:

@@ -12,7 +12,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Status, StatusCode
 
 import acrux_otel as acrux
-from acrux_otel.settings import NONE, VERDICT, settings
+from acrux_otel.settings import NONE, UNREAD, VERDICT, settings
 
 
 def test_A01_a_returned_failure_turns_the_span_red(exported: Any) -> None:
@@ -271,7 +271,7 @@ def test_capture_follows_the_environment(
 ) -> None:
     """A typing error in a privacy switch does not open it."""
     monkeypatch.setenv(variable, value)
-    settings._capture = None
+    settings.capture = UNREAD
     assert settings.capture_for(3) == level
 
 

@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call in progress: what is current, what was declared, and the verdict at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry.context import attach, get_current
+
+from acrux_otel import attributes as names
+from acrux_otel import metrics, span
+from acrux_otel.classify import classify, classify_arguments, declared_by_result, invalid_result
+from acrux_otel.returned import DECLARED, KINDS, PLAIN, kind_of, unwrap
+from acrux_otel.sanitize import payload, text
+from acrux_otel.settings import FULL, UNREAD, settings
+from acrux_otel.verdict import ErrorType, Outcome, ToolResult, Verdict, _log, slug, warn_once
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+
+    from acrux_otel.seam import ToolSite
+
+__all__ = [
+    "CURRENT",
+    "Call",
+    "Joined",
+    "Unread",
+    "current_call",
+    "observe",
+    "observers",
+    "problem",
+    "record_error",
+    "record_warning",
+    "unobserve",
+]
+
+_OK: Final = Verdict(Outcome.OK)
+_ID_LIMIT: Final = 256
+_PERHAPS_FULL: Final = (FULL, UNREAD)
+CURRENT: Final[ContextVar[Call | Unread | None]] = ContextVar("acrux_otel.call", default=None)
+
+
+class _Observers:
+    """Who is told of calls; replaced whole, so that a call in another thread sees one or the other."""
+
+    opened: tuple[Callable[[Call], None], ...] = ()
+    closed: tuple[Callable[[Call, Verdict], None], ...] = ()
+
+
+observers: Final = _Observers()
+
+
+def observe(
+    opened: Callable[[Call], None] | None = None, closed: Callable[[Call, Verdict], None] | None = None
+) -> None:
+    """Have functions called at the start and at the end of every call of this process.
+
+    An observer of ends makes every verdict be computed, also where no span records; it may add to
+    ``call.attributes``. What an observer raises is logged once and ignored.
+    """
+    if opened is not None and opened not in observers.opened:
+        observers.opened = (*observers.opened, opened)
+    if closed is not None and closed not in observers.closed:
+        observers.closed = (*observers.closed, closed)
+
+
+def unobserve(
+    opened: Callable[[Call], None] | None = None, closed: Callable[[Call, Verdict], None] | None = None
+) -> None:
+    """Take back what :func:`observe` was given."""
+    observers.opened = tuple(each for each in observers.opened if each != opened)
+    observers.closed = tuple(each for each in observers.closed if each != closed)
+
+
+def current_call() -> Call | None:
+    """The innermost call in progress in this context; None where nobody reads its verdict."""
+    call = CURRENT.get()
+    return call if isinstance(call, Call) else None
+
+
+def record_error(code: str, message: str) -> None:
+    """Declare, from inside a tool, that the innermost call in progress failed.
+
+    Args:
+        code: the owner's slug.
+        message: text for a person.
+    """
+    _record(Outcome.ERROR, code, message)
+
+
+def record_warning(code: str, message: str) -> None:
+    """Declare that the innermost call in progress deserves a look; arguments as for `record_error`."""
+    _record(Outcome.WARNING, code, message)
+
+
+def _record(outcome: Outcome, code: str, message: str) -> None:
+    call = CURRENT.get()
+    if call is None:
+        _log.debug("%s %r was recorded outside of a tool call; nothing to put it on", outcome, slug(code))
+        return
+    call.declare(ToolResult(outcome, code, message).verdict)
+
+
+def problem(doing: str, error: BaseException) -> None:
+    """Log once that telemetry failed; the error's text may hold the user's data and is not logged."""
+    try:
+        warn_once(
+            f"telemetry:{doing}:{type(error).__name__}",
+            "telemetry failed while %s (%s); the tool call is not affected",
+            doing,
+            type(error).__name__,
+        )
+    except Exception:
+        pass
+
+
+class Unread:
+    """A call whose verdict nobody reads: it only has to be current, and to pass things through."""
+
+    __slots__ = ("_outer", "_previous", "site")
+
+    def __init__(self, site: ToolSite, outer: Call | Unread | None, previous: Context | None) -> None:
+        self.site, self._outer, self._previous = site, outer, previous
+
+    def ok(self, result: Any) -> Any:
+        """The tool returned ``result``; returns what its caller gets."""
+        if KINDS.get(type(result)) == PLAIN:
+            CURRENT.set(self._outer)
+            if self._previous is not None:
+                attach(self._previous)
+            return result
+        return self.followed((), {}).ok(result)
+
+    def raised(self, exc: BaseException) -> None:
+        """The tool raised ``exc``."""
+        self.followed((), {}).raised(exc)
+
+    def declare(self, verdict: Verdict) -> None:
+        """Nobody reads it."""
+
+    def followed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+        """The same call, for what cannot be passed through at once."""
+        call = Call(self.site, self._outer, args, kwargs)
+        if self._previous is not None:
+            call._previous, call._context = self._previous, get_current()
+        if CURRENT.get() is self:
+            CURRENT.set(call)
+        return call
+
+
+class Call:
+    """One call in progress. Its methods never raise; ``verdict`` is there once it is closed.
+
+    Attributes:
+        read: somebody other than a span or a meter wants the verdict.
+        attributes: what an observer adds to the span at its end.
+        attempts: attempts made so far, where a guard counts them.
+        executed: whether the tool's body was entered.
+        run: the agent run that the call belongs to; set by the floor that knows runs.
+    """
+
+    # Defaults live on the class: a call is made on the hot path and most of these stay as they are.
+    id: str | None = None
+    span: Span | None = None
+    recording = False
+    enriches = False
+    read = False
+    executed = True
+    attempts = 1
+    meters: metrics.CallMetrics | None = None
+    started = 0.0
+    verdict: Verdict | None = None
+    attributes: dict[str, Any] | None = None
+    awaits: Callable[[ToolSite], bool] | None = None
+    recorded: Verdict | None = None
+    items: list[str] | None = None
+    run: Any = None
+    _swallowed: tuple[BaseException, Verdict] | None = None
+    _context: Context | None = None
+    _previous: Context
+
+    def __init__(
+        self, site: ToolSite, outer: Call | Unread | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        self.site = site
+        self.args, self.kwargs = args, kwargs
+        self._outer = outer
+        self._unclosed = True
+
+    def begin(self, started: Span | None, parent: Context | None, meters: metrics.CallMetrics | None) -> None:
+        """Take what was made for this call: a span that is current now, and the meters."""
+        if started is not None and parent is not None:
+            self.span, self._previous, self._context = started, parent, get_current()
+            if started.is_recording():
+                self.recording = True
+                if self.site.capture == FULL or settings.capture in _PERHAPS_FULL:
+                    self._capture_arguments(started)
+        if meters is not None or observers.opened:
+            self._tell_opened(meters)
+
+    def enrich(self, framework_span: Span) -> None:
+        """Write on a framework's span instead of one of ours."""
+        self.span, self.enriches = framework_span, True
+        self.recording = framework_span.is_recording()
+        if self.recording:
+            span.enrich(framework_span, self.site.attributes())
+            self._capture_arguments(framework_span)
+
+    def identify(self, call_id: str) -> None:
+        self.id = call_id
+        if self.recording and self.span is not None:
+            try:
+                span.enrich(self.span, {names.TOOL_CALL_ID: text(call_id, _ID_LIMIT)})
+            except Exception as error:
+                problem("a call began", error)
+
+    def _capture_arguments(self, target: Span) -> None:
+        try:
+            if settings.capture_for(self.site.capture) == FULL:
+                self.items = []
+                span.payload_attributes(target, names.TOOL_ARGUMENTS, self.arguments())
+        except Exception as error:
+            problem("arguments were recorded", error)
+
+    def _tell_opened(self, meters: metrics.CallMetrics | None) -> None:
+        if meters is not None:
+            self.meters, self.started = meters, perf_counter()
+            meters.opened(self.site.name)
+        for tell in observers.opened:
+            try:
+                tell(self)
+            except Exception as error:
+                problem("an observer saw a call begin", error)
+
+    def arguments(self) -> Mapping[str, Any]:
+        """The arguments by name, as the model sees them: without self and injected parameters."""
+        if self.site.bind is None:
+            return self.kwargs
+        return self.site.bind(self.args, dict(self.kwargs))
+
+    # -- being current ------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Stop being current, between two steps of a generator or at the end."""
+        if self._context is not None:
+            # What the body itself attached across a yield is kept for its next step.
+            self._context = get_current()
+            attach(self._previous)
+        CURRENT.set(self._outer)
+
+    def enter(self) -> None:
+        """Become current again, for the next step."""
+        self._outer = CURRENT.get()
+        CURRENT.set(self)
+        if self._context is not None:
+            self._previous = get_current()
+            attach(self._context)
+
+    def _leave_finally(self) -> None:
+        if self._context is not None:
+            # Restoring instead of resetting a token cannot fail in another Context.
+            attach(self._previous)
+            self._context = None
+        CURRENT.set(self._outer)
+
+    # -- what is known of it --------------------------------------------------------------------------
+
+    def declare(self, verdict: Verdict) -> None:
+        """Take a declaration made during the call: an error beats a warning, then the first wins."""
+        earlier = self.recorded
+        if earlier is None or (earlier.outcome is Outcome.WARNING and verdict.outcome is Outcome.ERROR):
+            self.recorded = verdict
+
+    def judge(self, result: object, declared: Verdict | None = None) -> Verdict:
+        """The verdict on a result; ``declared`` is what the result itself declares."""
+        recorded = self.recorded
+        if recorded is not None and (
+            declared is None or (declared.outcome is Outcome.WARNING and recorded.outcome is Outcome.ERROR)
+        ):
+            declared = recorded
+        if declared is not None and declared.outcome is Outcome.ERROR:
+            return declared
+        if self.recording and self.span is not None and not self.enriches:
+            description = span.error_on(self.span)
+            if description is not None:
+                return Verdict(Outcome.ERROR, ErrorType.TOOL_DECLARED, "span_error", description or None)
+        if declared is not None:
+            return declared
+        if self.site.enforced is not None:
+            from acrux_otel.definition import validate_result
+
+            mismatch = validate_result(self.site.enforced, result)
+            if mismatch is not None:
+                return invalid_result(mismatch, self.site.severity)
+        return declared_by_result(result) or (_suspected(result) if self.site.suspect else None) or _OK
+
+    def judge_exception(self, exc: BaseException) -> Verdict:
+        """The verdict on an exception that escaped from the tool."""
+        if self._swallowed is not None and self._swallowed[0] is exc:
+            return self._swallowed[1]
+        if isinstance(exc, TypeError) and self._did_not_bind(exc):
+            return classify_arguments(exc)
+        return classify(exc, control_flow=self.site.control_flow)
+
+    def _did_not_bind(self, exc: BaseException) -> bool:
+        # Raised by the call itself: no frame of the body is in the traceback.
+        accepts, frame = self.site.signature_accepts, exc.__traceback__
+        if accepts is None or (frame is not None and frame.tb_next is not None):
+            return False
+        return not accepts(self.args, dict(self.kwargs))
+
+    # -- its end --------------------------------------------------------------------------------------
+
+    def ok(self, result: Any) -> Any:
+        """The tool returned ``result``; returns what its caller gets."""
+        kind = KINDS.get(type(result))
+        site = self.site
+        if kind == PLAIN and self.recorded is None and site.enforced is None and not site.suspect:
+            self._leave_finally()
+            target = self.span
+            if not self.recording or target is None:
+                if self.read or self.meters is not None or observers.closed:
+                    self.close(_OK, result)
+                return result
+            try:
+                description = span.error_on(target)
+            except Exception as error:
+                problem("a result was judged", error)
+                description = None
+            self.close(_OK if description is None else self.judge(result), result)
+            return result
+        try:
+            return self._settle(result, kind_of(result) if kind is None else kind)
+        except Exception as error:
+            problem("a result was judged", error)
+            self._leave_finally()
+            self.close(_OK, result)
+            return result.result_for(text=site.as_text) if isinstance(result, ToolResult) else result
+
+    @property
+    def _is_read(self) -> bool:
+        return self.read or self.recording or self.meters is not None or bool(observers.closed)
+
+    def _settle(self, result: Any, kind: int) -> Any:
+        if kind > DECLARED:
+            from acrux_otel.drive import follow
+
+            return follow(self, result, kind)
+        self._leave_finally()
+        value, declared = unwrap(result, kind, text=self.site.as_text)
+        if self._is_read:
+            self.close(self.judge(value, declared), value)
+        return value
+
+    def yielded(self, item: Any) -> Any:
+        """A generator yielded ``item``; returns what its consumer gets."""
+        kind = KINDS.get(type(item))
+        if kind is None:
+            kind = kind_of(item)
+        if kind == DECLARED:
+            item, declared = unwrap(item, kind, text=self.site.as_text)
+            if declared is not None:
+                self.declare(declared)
+        if self.items is not None:
+            self._keep(item)
+        return item
+
+    def _keep(self, item: object) -> None:
+        items, room = self.items, settings.payload_limit
+        if items is not None and len(items) < 1000 and sum(map(len, items)) < room // 2:
+            items.append(payload(item, max(16, room // 4), settings.redactor)[0])
+
+    def raised(self, exc: BaseException) -> None:
+        """The tool raised ``exc``, which its caller will get."""
+        if isinstance(exc, GeneratorExit) and CURRENT.get() is not self:
+            # Closed from a Context that never was ours: there is nothing to restore in it.
+            self._context = None
+        else:
+            self._leave_finally()
+        if not self._is_read:
+            return
+        try:
+            verdict = self.judge_exception(exc)
+        except Exception as error:
+            problem("an exception was classified", error)
+            verdict = Verdict(Outcome.ERROR, ErrorType.TOOL_DECLARED, "unspecified")
+        self.close(verdict, exception=exc)
+
+    def declared(self, verdict: Verdict, result: Any = None) -> None:
+        """A framework says itself how the call ended."""
+        self._leave_finally()
+        self.close(verdict, result)
+
+    def close(self, verdict: Verdict, result: Any = None, exception: BaseException | None = None) -> None:
+        """End the call with ``verdict``. Only the first close counts."""
+        try:
+            del self._unclosed
+        except AttributeError:
+            return
+        self.verdict = verdict
+        if self._swallowed is not None:
+            if exception is None and verdict is self._swallowed[1]:
+                exception = self._swallowed[0]
+            self._swallowed = None
+        if self.meters is not None or observers.closed:
+            self._tell_closed(verdict)
+        target = self.span
+        if target is None or not self.recording:
+            return
+        try:
+            if verdict is _OK and self.attributes is None and self.items is None:
+                span.mark_ok(target, self.site.version_id)
+            else:
+                self._write(target, verdict, result, exception)
+        except Exception as error:
+            problem("a verdict was recorded", error)
+        if not self.enriches:
+            try:
+                target.end()
+            except Exception as error:
+                problem("a span ended", error)
+
+    def _tell_closed(self, verdict: Verdict) -> None:
+        for tell in observers.closed:
+            try:
+                tell(self, verdict)
+            except Exception as error:
+                problem("an observer saw a call end", error)
+        if self.meters is not None:
+            try:
+                self.meters.closed(self.site.name, verdict, perf_counter() - self.started, self.attempts)
+            except Exception as error:
+                problem("metrics were recorded", error)
+
+    def _write(self, target: Span, verdict: Verdict, result: Any, exception: BaseException | None) -> None:
+        site = self.site
+        level = settings.capture_for(site.capture)
+        extra = self.attributes
+        if site.version_id is not None:
+            extra = {names.TOOL_VERSION_ID: site.version_id, **(extra or {})}
+        span.finish(target, verdict, level, extra, exception)
+        if level == FULL and exception is None and verdict.outcome is not Outcome.NOT_EXECUTED:
+            if self.items:
+                span.enrich(target, {names.TOOL_RESULT: f"[{','.join(self.items)}]"})
+            else:
+                span.payload_attributes(target, names.TOOL_RESULT, result)
+
+
+class Joined(Call):
+    """A decorated function that a framework hook is already running: its word goes to that call."""
+
+    def __init__(self, site: ToolSite, outer: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        super().__init__(site, outer, args, kwargs)
+        self.joined = outer
+        self.span, self.recording, self.read = outer.span, outer.recording, True
+        self.enriches = outer.enriches
+        CURRENT.set(self)
+
+    def close(self, verdict: Verdict, result: Any = None, exception: BaseException | None = None) -> None:
+        self.verdict = verdict
+        if exception is not None:
+            # The framework may pass it on, or answer the model in its own words.
+            self.joined._swallowed = (exception, verdict)
+        if verdict.outcome is Outcome.ERROR or verdict.outcome is Outcome.WARNING:
+            self.joined.declare(verdict)
+
+
+def _suspected(result: object) -> Verdict | None:
+    if type(result) is not dict:
+        return None
+    for key in ("error", "isError", "is_error"):
+        if result.get(key):
+            return Verdict(
+                Outcome.WARNING,
+                ErrorType.TOOL_DECLARED,
+                "suspected_failure",
+                f"the result has a truthy {key!r}; return ToolResult.error(...) if the call failed",
+            )
+    if result.get("status") == "error":
+        return Verdict(
+            Outcome.WARNING,
+            ErrorType.TOOL_DECLARED,
+            "suspected_failure",
+            "the result has status 'error'; return ToolResult.error(...) if the call failed",
+        )
+    return None
