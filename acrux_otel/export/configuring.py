@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +18,16 @@ from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
 from opentelemetry.trace import TracerProvider
 
 from acrux_otel.export import exit as exiting
-from acrux_otel.export.backends import CONSOLE, FILE, OTLP, TEMPO, Destination, backends, destination
-from acrux_otel.export.delivery import Delivery
-from acrux_otel.export.endpoints import GRPC, HTTP, TRACES, Target
+from acrux_otel.export.backends import (
+    CONSOLE,
+    NONE,
+    TEMPO,
+    Destination,
+    chosen_backends,
+    destination,
+    standard_backends,
+)
+from acrux_otel.export.delivery import METRICS_PATIENCE, PATIENCE, Delivery, require
 from acrux_otel.export.instance import identified
 from acrux_otel.export.options import Given, boolean, given, seconds, whole_number
 from acrux_otel.export.otlp import MetricExport, SpanExport
@@ -33,16 +39,11 @@ from acrux_otel.verdict import warn_once
 
 __all__ = ["configure", "is_ours"]
 
-PATIENCE: Final = 60.0  # an outage of less than this loses nothing that fits into the queue
-METRICS_PATIENCE: Final = 5.0  # the next collection says the same and more
 _TEMPO_PAYLOAD: Final = 2048
-_FILE: Final = "acrux-otel.jsonl"
 
-_log: Final = logging.getLogger("acrux_otel")
-_lock: Final = threading.RLock()
+_lock: Final = threading.Lock()
 _ours: Final[WeakSet[Any]] = WeakSet()
 _added: Final[WeakKeyDictionary[Any, set[object]]] = WeakKeyDictionary()
-_named: str | None = None
 
 
 def is_ours(provider: object) -> bool:
@@ -104,27 +105,121 @@ def configure(
         ImportError: an optional package is missing; one line says how to install it.
     """
     with _lock:
-        chosen = backends(given(backend, "backend"), file=given(file, "file") is not None)
+        chosen = chosen_backends(given(backend, "backend"), given(file, "file"))
         asked = bool(chosen) or given(endpoint, "endpoint") is not None
-        _apply_settings(capture, redact, payload_limit, metrics, tracer_provider, meter_provider)
+        places: list[Destination] = []
+        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true":
+            names = [name for name in chosen if name != NONE] if chosen else standard_backends(asked=asked)
+            places = [
+                destination(name, endpoint, protocol, headers, file, alone=len(names) == 1) for name in names
+            ]
+            for place in places:
+                require(place.traces)
+        _apply(capture, redact, payload_limit, metrics, exit_timeout, handle_sigterm)
         if TEMPO in chosen and given(payload_limit, "payload_limit") is None:
             settings.payload_limit = _TEMPO_PAYLOAD
         if queue_backlog is not None:
             _watch_backlog(queue_backlog)
-        exiting.set_exit_timeout(seconds(given(exit_timeout, "exit_timeout"), exiting.exit_timeout()))
-        if boolean(given(handle_sigterm, "handle_sigterm"), False):
-            exiting.handle_sigterm()
-        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-            return
-        places = [
-            destination(name, endpoint, protocol, headers, alone=len(chosen) < 2)
-            for name in _or_default(chosen)
-            if name not in (CONSOLE, FILE, "none")
-        ]
-        for place in places:
-            _check(place)
-        _export(_Request(service_name, asked, chosen, places, file), tracer_provider)
+        settings.tracer_provider = tracer_provider or settings.tracer_provider
+        settings.meter_provider = meter_provider or settings.meter_provider
+        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true":
+            name = given(service_name, "service_name")
+            made = _export_spans(tracer_provider, places, name, asked=asked)
+            if settings.metrics and meter_provider is None and (made or asked):
+                _export_metrics(places, name)
 
 
-def _or_default(chosen: list[str]) -> list[str]:
-    return chosen or [OTLP]
+def _apply(
+    capture: str | None,
+    redact: Callable[[str, str], str] | None,
+    payload_limit: int | None,
+    metrics: bool | None,
+    exit_timeout: float | None,
+    handle_sigterm: bool | None,
+) -> None:
+    level = capture_level(capture, "capture")
+    if level != UNSET:
+        settings.capture = level
+    if redact is not None:
+        if not callable(redact):
+            raise ValueError(f"redact is {redact!r}; expected a function fn(key, value)")
+        settings.redactor = Redactor(redact)
+    limit = whole_number(given(payload_limit, "payload_limit"), None)
+    if limit is not None:
+        settings.payload_limit = limit
+    settings.metrics = boolean(given(metrics, "metrics"), settings.metrics)
+    exiting.set_exit_timeout(seconds(given(exit_timeout, "exit_timeout"), exiting.exit_timeout()))
+    if boolean(given(handle_sigterm, "handle_sigterm"), False):
+        exiting.handle_sigterm()
+
+
+def _watch_backlog(read: Callable[[], float]) -> None:
+    from acrux_otel import attributes as names
+    from acrux_otel.metrics import gauge
+
+    gauge(names.BACKLOG_METRIC, "{run}", "Agent runs that wait to be started.", lambda: [(read(), {})])
+
+
+def _resource(name: Given | None) -> Resource:
+    if name is not None and not isinstance(name.value, str):
+        raise ValueError(f"{name.source} is {name.value!r}; expected text")
+    return identified(Resource.create({"service.name": name.value} if name is not None else {}))
+
+
+def _export_spans(
+    explicit: TracerProvider | None, places: Sequence[Destination], name: Given | None, *, asked: bool
+) -> bool:
+    """Make or join a tracer provider and add what is new; whether a provider was made."""
+    provider: Any = explicit or trace_api.get_tracer_provider()
+    made = isinstance(provider, trace_api.ProxyTracerProvider)
+    if made:
+        provider = SdkTracerProvider(resource=_resource(name), shutdown_on_exit=False)
+        _ours.add(provider)
+        trace_api.set_tracer_provider(provider)
+    elif name is not None and name.value != _service(provider):
+        warn_once(
+            "service_name",
+            "%s %r has no effect: a tracer provider of service %r is in place already",
+            name.source,
+            name.value,
+            _service(provider),
+        )
+    if not (made or asked or is_ours(provider)):
+        return False
+    if not hasattr(provider, "add_span_processor"):
+        warn_once(
+            "provider", "a %s takes no exporter; nothing of ours is sent from it", type(provider).__name__
+        )
+        return False
+    there = _added.setdefault(provider, set())
+    for place in places:
+        if place.key not in there:
+            there.add(place.key)
+            provider.add_span_processor(_processor(place))
+    return made
+
+
+def _service(provider: object) -> object:
+    resource = getattr(provider, "resource", None)
+    return resource.attributes.get("service.name") if resource is not None else None
+
+
+def _processor(place: Destination) -> SpanProcessor:
+    if place.traces.protocol == CONSOLE:
+        from acrux_otel.export.console import Console
+
+        return Console()
+    queue = SpanQueue(SpanExport(Delivery(place.traces, PATIENCE), place.rewrite, place.most))
+    exiting.add(queue)
+    return queue
+
+
+def _export_metrics(places: Sequence[Destination], name: Given | None) -> None:
+    """Make a meter provider where there is none; the readers of one that exists cannot be changed."""
+    wanted = [place.metrics for place in places if place.metrics is not None]
+    if not wanted or not type(metrics_api.get_meter_provider()).__name__.startswith("_Proxy"):
+        return
+    readings = Readings([MetricExport(Delivery(each, METRICS_PATIENCE)) for each in wanted], _resource(name))
+    _ours.add(readings.provider)
+    metrics_api.set_meter_provider(readings.provider)
+    exiting.add(readings)

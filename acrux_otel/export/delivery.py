@@ -11,12 +11,15 @@ from time import monotonic, sleep
 from typing import Final, Protocol
 
 from acrux_otel.export import exit as exiting
-from acrux_otel.export.endpoints import GRPC, METRICS, Target
+from acrux_otel.export.endpoints import FILE, GRPC, METRICS, Target
 from acrux_otel.verdict import warn_once
 
-__all__ = ["Delivery", "SendFailed", "Sender", "sender_for"]
+__all__ = ["METRICS_PATIENCE", "PATIENCE", "Delivery", "SendFailed", "Sender", "require"]
 
 _log: Final = logging.getLogger("acrux_otel")
+# seconds
+PATIENCE: Final = 60.0  # an outage of less than this loses nothing that fits into the queue
+METRICS_PATIENCE: Final = 5.0  # the next collection says the same and more
 _LONGEST_PAUSE: Final = 10.0
 _SHORTEST_ATTEMPT: Final = 0.05
 
@@ -69,16 +72,25 @@ class Sender(Protocol):
         """Free the connections."""
 
 
-def sender_for(target: Target) -> Sender:
-    """The sender of a target's protocol.
+def require(target: Target) -> None:
+    """Say now, and not in the background, that an optional package is missing.
 
     Raises:
-        ImportError: the optional package is missing; the text has the command to install it.
+        ImportError: the text has the command to install it.
     """
+    if target.protocol == GRPC:
+        import acrux_otel.export.over_grpc  # noqa: F401
+
+
+def _sender_for(target: Target) -> Sender:
     if target.protocol == GRPC:
         from acrux_otel.export.over_grpc import GrpcSender
 
         return GrpcSender(target)
+    if target.protocol == FILE:
+        from acrux_otel.export.files import FileSender
+
+        return FileSender(target.url)
     from acrux_otel.export.over_http import HttpSender
 
     return HttpSender(target)
@@ -100,7 +112,7 @@ class Delivery:
         patience: float,
         *,
         watch_exit: bool = False,
-        make: Callable[[Target], Sender] = sender_for,
+        make: Callable[[Target], Sender] = _sender_for,
     ) -> None:
         self.target = target
         self._patience = patience
@@ -164,6 +176,8 @@ class Delivery:
 
     def _pause(self, wait: float, until: float, answered: bool) -> bool:
         """Wait before the next attempt; whether there is to be one."""
+        if self.target.implicit and not answered:
+            return False  # nobody said that somebody lives there
         if self._end() is None:
             if monotonic() + wait > until:
                 return False

@@ -16,10 +16,11 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from acrux_otel.export.options import Given, given, header_map, masked_url, seconds
 
-__all__ = ["GRPC", "HTTP", "METRICS", "TRACES", "Target", "target"]
+__all__ = ["FILE", "GRPC", "HTTP", "METRICS", "TRACES", "Target", "target"]
 
 HTTP: Final = "http/protobuf"
 GRPC: Final = "grpc"
+FILE: Final = "file"
 TRACES: Final = "traces"
 METRICS: Final = "metrics"
 
@@ -34,8 +35,8 @@ class Target:
 
     Attributes:
         signal: ``traces`` or ``metrics``.
-        protocol: ``http/protobuf`` or ``grpc``.
-        url: the full URL; for gRPC ``http(s)://host:port``, where https means TLS.
+        protocol: ``http/protobuf``, ``grpc``, or how else a backend is reached.
+        url: the full URL; for gRPC ``http(s)://host:port``, where https means TLS; a file's path.
         source: the argument or variable that named the endpoint.
         headers: sent with every request; never logged.
         timeout: seconds for one attempt.

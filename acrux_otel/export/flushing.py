@@ -12,12 +12,13 @@ from typing import Any
 
 from opentelemetry import metrics, trace
 
-from acrux_otel.export.exit import Pipe, flush_all
+from acrux_otel.export.configuring import is_ours
+from acrux_otel.export.exit import Blocking, flush_all
 from acrux_otel.settings import settings
 
 __all__ = ["flush", "flushing"]
 
-_foreign: dict[int, tuple[object, Pipe]] = {}
+_joined: dict[int, tuple[object, Blocking]] = {}
 
 
 def flush(timeout: float = 5.0) -> bool:
@@ -30,12 +31,12 @@ def flush(timeout: float = 5.0) -> bool:
         Whether everything was handed over in time. Never raises.
     """
     try:
-        return flush_all(max(0.0, float(timeout)), _joined())
+        return flush_all(max(0.0, float(timeout)), _others())
     except Exception:
         return False
 
 
-def _joined() -> list[Pipe]:
+def _others() -> list[Blocking]:
     """The providers in force that somebody else made."""
     found = []
     for provider in (
@@ -43,11 +44,11 @@ def _joined() -> list[Pipe]:
         settings.meter_provider or metrics.get_meter_provider(),
     ):
         force_flush = getattr(provider, "force_flush", None)
-        if force_flush is None or getattr(provider, "_acrux_otel", False):
+        if force_flush is None or is_ours(provider):
             continue
-        if id(provider) not in _foreign:
-            _foreign[id(provider)] = provider, Pipe(force_flush)
-        found.append(_foreign[id(provider)][1])
+        if id(provider) not in _joined:
+            _joined[id(provider)] = provider, Blocking(force_flush)
+        found.append(_joined[id(provider)][1])
     return found
 
 
