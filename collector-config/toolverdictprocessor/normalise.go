@@ -245,12 +245,15 @@ type evidence struct {
 // HTTP status and of a protocol's number; then the exception's class; then a declared failure.
 func (n *normaliser) kind(e evidence) verdict {
 	f := &n.facts
-	number, isNumber := integerText(e.value)
-	status := e.status
-	if isNumber && number >= 400 && number <= 599 && status == 0 {
-		status = number
+	status, protocol := e.status, n.protocolAttribute()
+	if number, ok := integerText(e.value); ok {
+		switch {
+		case protocol == 0 && n.isProtocol(number):
+			protocol = number
+		case status == 0 && number >= 400 && number <= 599:
+			status = number
+		}
 	}
-	protocol, hasProtocol := n.protocolNumber(number, isNumber && (number < 100 || number > 599))
 
 	switch {
 	case isErrorType(e.owner):
@@ -263,12 +266,12 @@ func (n *normaliser) kind(e evidence) verdict {
 		}
 		return v
 	case e.rule != nil:
-		return n.byClass(e.rule, e.class, status, protocol, hasProtocol)
+		return n.byClass(e.rule, e.class, status, protocol)
 	case e.valueRule != nil && e.valueRule.errorType != typeToolDeclared:
-		return n.byClass(e.valueRule, e.value, status, protocol, hasProtocol)
+		return n.byClass(e.valueRule, e.value, status, protocol)
 	case status >= 400:
 		return n.byStatus(status)
-	case hasProtocol:
+	case protocol != 0:
 		return n.byProtocol(protocol)
 	}
 	if rule := n.grpcRule(); rule != nil {
@@ -290,11 +293,11 @@ func (n *normaliser) kind(e evidence) verdict {
 	return verdict{errorType: typeToolDeclared, errorCode: code}
 }
 
-func (n *normaliser) byClass(rule *classRule, class string, status, protocol int64, hasProtocol bool) verdict {
+func (n *normaliser) byClass(rule *classRule, class string, status, protocol int64) verdict {
 	if rule.provider {
 		return n.byProvider(rule, class, status)
 	}
-	if rule.number == numberJSONRPC && hasProtocol {
+	if rule.number == numberJSONRPC && protocol != 0 {
 		return n.byProtocol(protocol)
 	}
 	if rule.number == numberHTTP && status >= 400 {
@@ -343,28 +346,33 @@ func (n *normaliser) byProtocol(number int64) verdict {
 	return verdict{errorType: typeProviderError, errorCode: "jsonrpc_" + digits}
 }
 
-// protocolNumber is a JSON-RPC error code: of an attribute, or an error.type that is one.
-func (n *normaliser) protocolNumber(number int64, isNumber bool) (int64, bool) {
+// protocolAttribute is the JSON-RPC error code of an attribute of its own, or 0.
+func (n *normaliser) protocolAttribute() int64 {
 	for _, s := range n.rules.jsonRPC {
 		if !n.facts.present.has(s) {
 			continue
 		}
 		switch value := n.facts.values[s]; value.Type() {
 		case pcommon.ValueTypeInt:
-			if value.Int() != 0 {
-				return value.Int(), true
-			}
+			return value.Int()
 		case pcommon.ValueTypeStr:
-			if parsed, ok := integerText(value.Str()); ok && parsed != 0 {
-				return parsed, true
+			if parsed, ok := integerText(value.Str()); ok {
+				return parsed
 			}
 		default:
 			n.facts.odd = true
 		}
 	}
-	// Outside MCP only the numbers that JSON-RPC reserves are known to be its own.
-	reserved := number >= -32768 && number <= -32000
-	return number, isNumber && (reserved || n.facts.present&n.rules.jsonRPCMask != 0)
+	return 0
+}
+
+// isProtocol tells whether a number in error.type is a JSON-RPC code: outside MCP only those that JSON-RPC
+// reserves, on an MCP span all but HTTP statuses that the table does not know as codes.
+func (n *normaliser) isProtocol(number int64) bool {
+	if n.facts.present&n.rules.jsonRPCMask == 0 {
+		return number >= -32768 && number <= -32000
+	}
+	return n.rules.jsonRPCCodes[number] != nil || number < 100 || number > 599
 }
 
 func (n *normaliser) grpcRule() *classRule {

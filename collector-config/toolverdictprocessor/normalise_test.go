@@ -94,7 +94,7 @@ func TestExceptionClassesAreClassified(t *testing.T) {
 		"ssl.SSLCertVerificationError":                              failed("transport", "tls"),
 		"httpx.ConnectError":                                        failed("transport", "connection_error"),
 		"json.decoder.JSONDecodeError":                              failed("transform", "json_decode_error"),
-		"_csv.Error":                                                failed("transform", "error"),
+		"_csv.Error":                                                failed("transform", "csv_error"),
 		"pydantic_core._pydantic_core.ValidationError":              failed("transform", "validation_error"),
 		"langgraph.prebuilt.tool_node.ToolInvocationError":          failed("schema_mismatch", "invalid_arguments"),
 		"openai.RateLimitError":                                     failed("provider_error", "rate_limited"),
@@ -196,6 +196,7 @@ func TestMCPNumbersAreJSONRPCCodes(t *testing.T) {
 	for value, want := range map[string][3]any{
 		"-1":  failed("provider_error", "jsonrpc_1"),
 		"404": failed("http_status", "http_404"),
+		"408": failed("transport", "timeout"),
 	} {
 		span := judge(t, sp{name: "x", attributes: mcp.with(attrs{"error.type": value})})
 		assert.Equal(t, want, kindOf(span), value)
@@ -224,7 +225,7 @@ func TestTheFirstKnownEvidenceWins(t *testing.T) {
 		"a provider's 429 is rate_limited":               {attrs{"http.response.status_code": int64(429)}, raised("google.genai.errors.ClientError"), failed("provider_error", "rate_limited")},
 		"an MCP class takes its code":                    {attrs{"error.type": "-32001"}, raised("mcp.shared.exceptions.McpError"), failed("transport", "timeout")},
 		"gRPC unavailable":                               {attrs{"rpc.grpc.status_code": int64(14)}, nil, failed("transport", "connection_error")},
-		"gRPC not found says nothing":                    {attrs{"rpc.grpc.status_code": int64(5)}, raised("grpc._channel._InactiveRpcError"), failed("tool_declared", "inactive_rpc_error")},
+		"gRPC not found is the service's answer":         {attrs{"rpc.grpc.status_code": int64(5)}, raised("grpc._channel._InactiveRpcError"), failed("tool_declared", "grpc_not_found")},
 		"nothing but the status":                         {nil, nil, failed("tool_declared", "span_error")},
 		"the last of several exceptions":                 {nil, append(raised("ValueError"), raised("httpx.ReadTimeout")...), failed("transport", "timeout")},
 	} {
@@ -240,8 +241,8 @@ func TestRetryableIsSaidWhereItIsKnown(t *testing.T) {
 	for value, want := range map[string]any{
 		"408": true, "425": true, "429": true, "500": true, "502": true, "503": true, "504": true, "529": true,
 		"400": false, "404": false, "422": false, "501": false, "599": nil,
-		"ConnectError": true, "ReadTimeout": nil, "ConnectTimeout": true, "ValueError": nil, "-32602": false,
-		"SSLError": false, "RateLimitError": true, "JSONDecodeError": false,
+		"ConnectError": true, "ReadTimeout": nil, "ConnectTimeout": nil, "ValueError": nil, "-32602": false,
+		"SSLError": nil, "SSLCertVerificationError": false, "RateLimitError": true, "JSONDecodeError": false,
 	} {
 		span := judge(t, sp{name: "x", status: statusError, attributes: genai.with(attrs{"error.type": value})})
 		assert.Equal(t, want, get(span, attrRetryable), value)
