@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a model is told about a tool, as one value: `ToolDefinition`.
 
-Making one is cheap; the schemas come from `schema` (pydantic) when somebody first asks for them.
+Making one is cheap; the schemas come from `parameters` and `schema` (pydantic) on first use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import inspect
 import types
 import typing
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from acrux_otel.signature import default_name, display_name, local_names
@@ -129,7 +129,11 @@ class ToolDefinition:
     @property
     def parameters(self) -> dict[str, Any]:
         """JSON Schema 2020-12 of the arguments: an object, its ``$defs`` at the root."""
-        return self._given if self._given is not None else self._once("parameters", "parameters_schema")
+        if self._given is not None:
+            return self._given
+        from acrux_otel.parameters import parameters_schema
+
+        return self._once("parameters", parameters_schema)  # type: ignore[no-any-return]
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -139,14 +143,20 @@ class ToolDefinition:
         what it yields, a `ToolResult` in the annotation does not count.
         """
         enforced = self.enforced_result
-        return enforced if enforced is not None else self._once("result", "result_schema")
+        if enforced is not None:
+            return enforced
+        from acrux_otel.schema import result_schema
+
+        return self._once("result", result_schema)  # type: ignore[no-any-return]
 
     @property
     def enforced_result(self) -> dict[str, Any] | None:
         """The schema that results are checked against: what was given as ``result_schema=``."""
         if self._enforced is None or isinstance(self._enforced, dict):
             return self._enforced
-        return self._once("enforced", "enforced_schema")  # type: ignore[no-any-return]
+        from acrux_otel.schema import enforced_schema
+
+        return self._once("enforced", enforced_schema)  # type: ignore[no-any-return]
 
     @property
     def result_type(self) -> Any:
@@ -156,7 +166,9 @@ class ToolDefinition:
     @property
     def injected(self) -> dict[str, Any]:
         """The parameters that the program hands in, with their resolved types."""
-        return self._once("injected", "injected_of")  # type: ignore[no-any-return]
+        from acrux_otel.parameters import injected_of
+
+        return self._once("injected", injected_of)  # type: ignore[no-any-return]
 
     @property
     def contract_hash(self) -> str:
@@ -206,12 +218,10 @@ class ToolDefinition:
     def __repr__(self) -> str:
         return f"ToolDefinition({self.name!r}, executor={self.executor!r})"
 
-    def _once(self, key: str, made_by: str) -> Any:
+    def _once(self, key: str, make: Callable[[ToolDefinition], Any]) -> Any:
         # No lock: schema code of the user's runs in here, and two threads that meet make equal values.
         if key not in self._lazy:
-            from acrux_otel import schema
-
-            self._lazy.setdefault(key, getattr(schema, made_by)(self))
+            self._lazy.setdefault(key, make(self))
         return self._lazy[key]
 
 
@@ -348,7 +358,7 @@ def bind_arguments(
         raise TypeError(
             f"arguments of tool {definition.name!r} must be an object, got {type(arguments).__name__}"
         )
-    from acrux_otel.schema import bind
+    from acrux_otel.parameters import bind
 
     return bind(definition, arguments, injected or {})
 

@@ -637,6 +637,12 @@ def test_a_parameter_may_have_any_name(name: str) -> None:
 class Opaque: ...
 
 
+class Unjson(BaseModel):
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
+        return {"enum": {1, 2}}
+
+
 def test_one_bad_annotation_degrades_one_parameter(caplog: pytest.LogCaptureFixture) -> None:
     """The tool and its other parameters keep their schema; one warning names tool and parameter."""
 
@@ -647,6 +653,7 @@ def test_one_bad_annotation_degrades_one_parameter(caplog: pytest.LogCaptureFixt
         d: Annotated[str, Field(pattern="(")],
         e: NowhereToBeFound = 3,  # type: ignore[name-defined] # noqa: F821
         g: Rec | None = None,
+        h: Unjson = None,  # type: ignore[assignment]
     ) -> None:
         """F.
 
@@ -660,6 +667,7 @@ def test_one_bad_annotation_degrades_one_parameter(caplog: pytest.LogCaptureFixt
     assert made["properties"]["b"] == {"description": "The b."}
     assert (made["properties"]["c"], made["properties"]["e"]) == ({}, {"default": 3})
     assert made["properties"]["g"]["anyOf"] == [{"$ref": "#/$defs/Rec"}, {"type": "null"}]
+    assert made["properties"]["h"] == {"default": None}
     assert made["required"] == ["a", "b", "c", "d"]
     messages = [record.getMessage() for record in caplog.records]
     assert [one for one in messages if "'b'" in one and "'half_bad'" in one]
