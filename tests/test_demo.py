@@ -304,24 +304,30 @@ class TestOpenAI:
         assert "The tool told me: Kathmandu" in ended.stdout
 
     @pytest.mark.parametrize(
-        ("more", "says"),
+        ("more", "says", "on_the_span"),
         [
-            ({"OPENAI_API_KEY": "wrong"}, "Incorrect API key provided"),
+            ({"OPENAI_API_KEY": "wrong"}, "Incorrect API key provided", ["AuthenticationError"]),
             (
                 {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"},
                 "127.0.0.1:1/v1/ failed: Connection error.",
+                ["APIConnectionError"],
             ),
-            ({"OPENAI_API_KEY": ""}, "--model needs OPENAI_API_KEY"),
+            ({"OPENAI_API_KEY": ""}, "--model needs OPENAI_API_KEY", []),
         ],
     )
-    def test_a_model_that_does_not_answer_is_one_line(self, more: dict[str, str], says: str) -> None:
-        """A wrong key, no key and a dead endpoint each end in one line and exit code 1."""
-        with ChatCompletions().running() as model:
-            ended = self.ask(model, **more)
+    def test_a_model_that_does_not_answer_is_one_line(
+        self, more: dict[str, str], says: str, on_the_span: list[str]
+    ) -> None:
+        """A wrong key, no key and a dead endpoint each end in one line, exit code 1 and a red model span."""
+        with ChatCompletions().running() as model, OtlpReceiver().running() as receiver:
+            ended = self.ask(model, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url, **more)
         (line,) = ended.stderr.splitlines()
         assert line.startswith("error: ")
         assert says in line
         assert (ended.returncode, ended.stdout) == (1, "")
+        spans = [span for span in receiver.spans if span.name == "chat some-model"]
+        assert [attributes(span.attributes)["error.type"] for span in spans] == on_the_span
+        assert {span.status.code for span in spans} <= {Status.STATUS_CODE_ERROR}
 
     def test_without_the_openai_package(self, tmp_path: Path) -> None:
         """Where the package is missing, one line says how to install it."""

@@ -56,7 +56,11 @@ def _chat(model: Model, messages: list[Message], tools: list[Message]) -> Reply:
     }
     name, kind = f"chat {model.name}", trace.SpanKind.CLIENT
     with _tracer.start_as_current_span(name, kind=kind, attributes=known) as span:
-        reply = model.chat(messages, tools)
+        try:
+            reply = model.chat(messages, tools)
+        except Problem as problem:
+            span.set_attribute("error.type", type(problem.__cause__ or problem).__qualname__)
+            raise
         told = {
             "gen_ai.response.finish_reasons": [reply.finish_reason],
             "gen_ai.response.id": reply.id,
