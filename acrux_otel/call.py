@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.context import attach, get_current
+from opentelemetry.trace import set_span_in_context
 
 from acrux_otel import attributes as names
 from acrux_otel import metrics, span
@@ -40,7 +41,8 @@ __all__ = [
 
 _OK: Final = Verdict(Outcome.OK)
 _ID_LIMIT: Final = 256
-_PERHAPS_FULL: Final = (FULL, UNREAD)
+PERHAPS_FULL: Final = (FULL, UNREAD)
+_RANK: Final = {Outcome.ERROR: 2, Outcome.WARNING: 1}
 CURRENT: Final[ContextVar[Call | Unread | None]] = ContextVar("acrux_otel.call", default=None)
 
 
@@ -49,6 +51,7 @@ class _Observers:
 
     opened: tuple[Callable[[Call], None], ...] = ()
     closed: tuple[Callable[[Call, Verdict], None], ...] = ()
+    any = False
 
 
 observers: Final = _Observers()
@@ -66,6 +69,7 @@ def observe(
         observers.opened = (*observers.opened, opened)
     if closed is not None and closed not in observers.closed:
         observers.closed = (*observers.closed, closed)
+    observers.any = bool(observers.opened or observers.closed)
 
 
 def unobserve(
@@ -74,6 +78,7 @@ def unobserve(
     """Take back what :func:`observe` was given."""
     observers.opened = tuple(each for each in observers.opened if each != opened)
     observers.closed = tuple(each for each in observers.closed if each != closed)
+    observers.any = bool(observers.opened or observers.closed)
 
 
 def current_call() -> Call | None:
@@ -191,16 +196,17 @@ class Call:
         self._outer = outer
         self._unclosed = True
 
-    def begin(self, started: Span | None, parent: Context | None, meters: metrics.CallMetrics | None) -> None:
-        """Take what was made for this call: a span that is current now, and the meters."""
-        if started is not None and parent is not None:
-            self.span, self._previous, self._context = started, parent, get_current()
-            if started.is_recording():
-                self.recording = True
-                if self.site.capture == FULL or settings.capture in _PERHAPS_FULL:
-                    self._capture_arguments(started)
-        if meters is not None or observers.opened:
-            self._tell_opened(meters)
+    def start(self, start: Callable[..., Span]) -> None:
+        """Start a span of ours and make it current."""
+        site = self.site
+        parent = get_current()
+        started = start(site.span_name, parent, span.INTERNAL, site.attributes())
+        context = set_span_in_context(started, parent)
+        attach(context)
+        self.span, self.recording = started, started.is_recording()
+        self._previous, self._context = parent, context
+        if self.recording:
+            self.capture_arguments(started)
 
     def enrich(self, framework_span: Span) -> None:
         """Write on a framework's span instead of one of ours."""
@@ -208,7 +214,7 @@ class Call:
         self.recording = framework_span.is_recording()
         if self.recording:
             span.enrich(framework_span, self.site.attributes())
-            self._capture_arguments(framework_span)
+            self.capture_arguments(framework_span)
 
     def identify(self, call_id: str) -> None:
         self.id = call_id
@@ -218,7 +224,8 @@ class Call:
             except Exception as error:
                 problem("a call began", error)
 
-    def _capture_arguments(self, target: Span) -> None:
+    def capture_arguments(self, target: Span) -> None:
+        """Record the arguments, where that is wanted."""
         try:
             if settings.capture_for(self.site.capture) == FULL:
                 self.items = []
@@ -226,7 +233,8 @@ class Call:
         except Exception as error:
             problem("arguments were recorded", error)
 
-    def _tell_opened(self, meters: metrics.CallMetrics | None) -> None:
+    def tell_opened(self, meters: metrics.CallMetrics | None) -> None:
+        """Let the meters and the observers know."""
         if meters is not None:
             self.meters, self.started = meters, perf_counter()
             meters.opened(self.site.name)
@@ -239,7 +247,10 @@ class Call:
     def arguments(self) -> Mapping[str, Any]:
         """The arguments by name, as the model sees them: without self and injected parameters."""
         if self.site.bind is None:
-            return self.kwargs
+            given = self.kwargs
+            if callable(given):
+                self.kwargs = given = given()
+            return given
         return self.site.bind(self.args, dict(self.kwargs))
 
     # -- being current ------------------------------------------------------------------------------
@@ -270,10 +281,38 @@ class Call:
     # -- what is known of it --------------------------------------------------------------------------
 
     def declare(self, verdict: Verdict) -> None:
-        """Take a declaration made during the call: an error beats a warning, then the first wins."""
+        """Take a declaration made during the call: errors beat warnings, which beat the rest; the first wins."""
         earlier = self.recorded
-        if earlier is None or (earlier.outcome is Outcome.WARNING and verdict.outcome is Outcome.ERROR):
+        if earlier is None or _RANK.get(verdict.outcome, 0) > _RANK.get(earlier.outcome, 0):
             self.recorded = verdict
+
+    def swallowed(self, exc: BaseException, verdict: Verdict | None = None) -> None:
+        """The tool raised ``exc``, and its framework answers the model in words of its own.
+
+        Args:
+            verdict: what the framework's hook knows better than the exception's type tells.
+        """
+        try:
+            if verdict is None:
+                verdict = self.judge_exception(exc)
+            self._swallowed = (exc, verdict)
+            self.declare(verdict)
+        except Exception as error:
+            problem("an exception was classified", error)
+
+    def unwrapped(self, value: Any) -> Any:
+        """What a framework gets for a value on its way from the tool: a `ToolResult` is taken at its word."""
+        try:
+            kind = KINDS.get(type(value))
+            if kind is None:
+                kind = kind_of(value)
+            if kind == DECLARED:
+                value, declared = unwrap(value, kind, text=self.site.as_text)
+                if declared is not None:
+                    self.declare(declared)
+        except Exception as error:
+            problem("a result was judged", error)
+        return value
 
     def judge(self, result: object, declared: Verdict | None = None) -> Verdict:
         """The verdict on a result; ``declared`` is what the result itself declares."""
@@ -300,8 +339,9 @@ class Call:
 
     def judge_exception(self, exc: BaseException) -> Verdict:
         """The verdict on an exception that escaped from the tool."""
-        if self._swallowed is not None and self._swallowed[0] is exc:
-            return self._swallowed[1]
+        swallowed = self._swallowed
+        if swallowed is not None and _leads_to(exc, swallowed[0]):
+            return swallowed[1]
         if isinstance(exc, TypeError) and self._did_not_bind(exc):
             return classify_arguments(exc)
         return classify(exc, control_flow=self.site.control_flow)
@@ -320,18 +360,11 @@ class Call:
         kind = KINDS.get(type(result))
         site = self.site
         if kind == PLAIN and self.recorded is None and site.enforced is None and not site.suspect:
-            self._leave_finally()
-            target = self.span
-            if not self.recording or target is None:
-                if self.read or self.meters is not None or observers.closed:
-                    self.close(_OK, result)
-                return result
-            try:
-                description = span.error_on(target)
-            except Exception as error:
-                problem("a result was judged", error)
-                description = None
-            self.close(_OK if description is None else self.judge(result), result)
+            CURRENT.set(self._outer)
+            if self._context is not None:
+                attach(self._previous)
+                self._context = None
+            self._end_well(result)
             return result
         try:
             return self._settle(result, kind_of(result) if kind is None else kind)
@@ -340,6 +373,44 @@ class Call:
             self._leave_finally()
             self.close(_OK, result)
             return result.result_for(text=site.as_text) if isinstance(result, ToolResult) else result
+
+    def _end_well(self, result: Any) -> None:
+        """Close a call that returned a plain value: it is ok, unless its body put an error on the span."""
+        target = self.span
+        if (
+            target is None
+            or not self.recording
+            or self.meters is not None
+            or self.items is not None
+            or self.attributes is not None
+            or observers.any
+            or self.enriches
+            or self.site.version_id is not None
+        ):
+            if self._is_read:
+                self.close(self._judge_plain(result), result)
+            return
+        try:
+            del self._unclosed
+        except AttributeError:
+            return
+        self.verdict = _OK
+        try:
+            if span.ended_ok(target):
+                return
+        except Exception as error:
+            problem("a verdict was recorded", error)
+            self._end(target)
+            return
+        self._unclosed = True
+        self.close(self._judge_plain(result), result)
+
+    def _judge_plain(self, result: Any) -> Verdict:
+        try:
+            return self.judge(result)
+        except Exception as error:
+            problem("a result was judged", error)
+            return _OK
 
     @property
     def _is_read(self) -> bool:
@@ -374,8 +445,12 @@ class Call:
         if items is not None and len(items) < 1000 and sum(map(len, items)) < room // 2:
             items.append(payload(item, max(16, room // 4), settings.redactor)[0])
 
-    def raised(self, exc: BaseException) -> None:
-        """The tool raised ``exc``, which its caller will get."""
+    def raised(self, exc: BaseException, verdict: Verdict | None = None) -> None:
+        """The tool raised ``exc``, which its caller will get.
+
+        Args:
+            verdict: what a framework's hook knows better than the exception's type tells.
+        """
         if isinstance(exc, GeneratorExit) and CURRENT.get() is not self:
             # Closed from a Context that never was ours: there is nothing to restore in it.
             self._context = None
@@ -384,7 +459,8 @@ class Call:
         if not self._is_read:
             return
         try:
-            verdict = self.judge_exception(exc)
+            if verdict is None:
+                verdict = self.judge_exception(exc)
         except Exception as error:
             problem("an exception was classified", error)
             verdict = Verdict(Outcome.ERROR, ErrorType.TOOL_DECLARED, "unspecified")
@@ -403,7 +479,7 @@ class Call:
             return
         self.verdict = verdict
         if self._swallowed is not None:
-            if exception is None and verdict is self._swallowed[1]:
+            if verdict is self._swallowed[1]:
                 exception = self._swallowed[0]
             self._swallowed = None
         if self.meters is not None or observers.closed:
@@ -412,17 +488,18 @@ class Call:
         if target is None or not self.recording:
             return
         try:
-            if verdict is _OK and self.attributes is None and self.items is None:
-                span.mark_ok(target, self.site.version_id)
-            else:
-                self._write(target, verdict, result, exception)
+            self._write(target, verdict, result, exception)
         except Exception as error:
             problem("a verdict was recorded", error)
         if not self.enriches:
-            try:
+            self._end(target)
+
+    def _end(self, target: Span) -> None:
+        try:
+            if target.is_recording():
                 target.end()
-            except Exception as error:
-                problem("a span ended", error)
+        except Exception as error:
+            problem("a span ended", error)
 
     def _tell_closed(self, verdict: Verdict) -> None:
         for tell in observers.closed:
@@ -443,6 +520,8 @@ class Call:
         if site.version_id is not None:
             extra = {names.TOOL_VERSION_ID: site.version_id, **(extra or {})}
         span.finish(target, verdict, level, extra, exception)
+        if self.enriches and verdict.outcome is Outcome.ERROR:
+            span.hold(target)
         if level == FULL and exception is None and verdict.outcome is not Outcome.NOT_EXECUTED:
             if self.items:
                 span.enrich(target, {names.TOOL_RESULT: f"[{','.join(self.items)}]"})
@@ -454,19 +533,45 @@ class Joined(Call):
     """A decorated function that a framework hook is already running: its word goes to that call."""
 
     def __init__(self, site: ToolSite, outer: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        super().__init__(site, outer, args, kwargs)
+        super().__init__(site, CURRENT.get(), args, kwargs)
         self.joined = outer
         self.span, self.recording, self.read = outer.span, outer.recording, True
         self.enriches = outer.enriches
+        if outer is not self._outer and self.span is not None:
+            # The other side of a queue: what is current over there is not current here.
+            self._previous = get_current()
+            attach(set_span_in_context(self.span, self._previous))
+            self._context = get_current()
         CURRENT.set(self)
+
+    def identify(self, call_id: str) -> None:
+        if self.joined.id is None:
+            self.joined.identify(call_id)
 
     def close(self, verdict: Verdict, result: Any = None, exception: BaseException | None = None) -> None:
         self.verdict = verdict
         if exception is not None:
             # The framework may pass it on, or answer the model in its own words.
             self.joined._swallowed = (exception, verdict)
-        if verdict.outcome is Outcome.ERROR or verdict.outcome is Outcome.WARNING:
+        if verdict.outcome is not Outcome.OK:
             self.joined.declare(verdict)
+        if self.site.version_id is not None:
+            self.joined.attributes = {
+                **(self.joined.attributes or {}),
+                names.TOOL_VERSION_ID: self.site.version_id,
+            }
+
+
+def _leads_to(exc: BaseException, wanted: BaseException) -> bool:
+    """Whether ``wanted`` is ``exc`` or one of its causes: frameworks wrap what a tool raised."""
+    link: BaseException | None = exc
+    for _ in range(16):
+        if link is wanted:
+            return True
+        if link is None:
+            return False
+        link = link.__cause__
+    return False
 
 
 def _suspected(result: object) -> Verdict | None:

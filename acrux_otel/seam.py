@@ -29,6 +29,7 @@ from acrux_otel import metrics
 from acrux_otel._version import VERSION
 from acrux_otel.call import (
     CURRENT,
+    PERHAPS_FULL,
     Call,
     Joined,
     Unread,
@@ -42,6 +43,7 @@ from acrux_otel.call import (
 )
 from acrux_otel.sanitize import DETAIL_LIMIT, text
 from acrux_otel.settings import UNSET
+from acrux_otel.signature import returns_text, underlying
 from acrux_otel.span import INTERNAL, TracerSource
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ class ToolSite:
         signature_accepts: whether ``(args, kwargs)`` fit the signature.
         function: what a framework would know the tool by, to join calls.
         source: another scope's spans.
+        catalogued: whether the definition is one for the catalog.
     """
 
     def __init__(
@@ -92,8 +95,11 @@ class ToolSite:
         signature_accepts: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None,
         function: object = None,
         source: TracerSource = _OUR_TRACER,
+        catalogued: bool = True,
     ) -> None:
         self.definition = definition
+        self.catalogued = catalogued
+        self.expects = self._is_run_by
         self.name = definition.name
         self.span_name = f"{names.EXECUTE_TOOL} {definition.name}"
         self.capture = capture
@@ -108,6 +114,10 @@ class ToolSite:
         self.enforced: dict[str, Any] | None = definition.enforced_result
         self.severity: Literal["warn", "error"] = "error" if definition.result_severity == "error" else "warn"
         self._attributes: dict[str, str] | None = None
+
+    def _is_run_by(self, inner: ToolSite) -> bool:
+        """Whether the call of ``inner`` is the same as the call of this one, a layer further in."""
+        return inner.name == self.name or (self.function is not None and inner.function is self.function)
 
     def attributes(self) -> dict[str, str]:
         """What a span of this tool says from its start."""
@@ -135,28 +145,33 @@ class ToolSite:
         if isinstance(outer, Call) and outer.awaits is not None and outer.awaits(self):
             outer.awaits = None
             return Joined(self, outer, args, kwargs)
-        started = meters = parent = None
+        started = meters = None
         try:
             meters = metrics.active()
             start = self.source.starter()
             if start is not None:
                 parent = get_current()
                 started = start(self.span_name, parent, INTERNAL, self._attributes or self.attributes())
-                attach(set_span_in_context(started, parent))
+                context = set_span_in_context(started, parent)
+                recording = started.is_recording()
+                attach(context)
         except Exception as error:
             problem("a call began", error)
-        if meters is None and not observers.opened and not observers.closed:
-            if started is None:
-                if outer is None:
-                    return None
-                parent = None
-            if started is None or not started.is_recording():
-                unread = Unread(self, outer, parent)
-                CURRENT.set(unread)
-                return unread
+            started = None
+        if meters is None and not observers.any and (started is None or not recording):
+            if started is None and outer is None:
+                return None
+            unread = Unread(self, outer, parent if started is not None else None)
+            CURRENT.set(unread)
+            return unread
         call = Call(self, outer, args, kwargs)
+        if started is not None:
+            call.span, call.recording, call._previous, call._context = started, recording, parent, context
+            if recording and (self.capture == FULL or settings.capture in PERHAPS_FULL):
+                call.capture_arguments(started)
         CURRENT.set(call)
-        call.begin(started, parent, meters)
+        if meters is not None or observers.opened:
+            call.tell_opened(meters)
         return call
 
     def open_read(
@@ -167,6 +182,7 @@ class ToolSite:
         call_id: str | None = None,
         tracer_provider: TracerProvider | None = None,
         on: Span | None = None,
+        within: Call | None = None,
     ) -> Call:
         """Begin a call whose verdict the caller wants.
 
@@ -174,26 +190,28 @@ class ToolSite:
             call_id: the model's id of the call.
             tracer_provider: instead of the one in force.
             on: a framework's span to enrich instead of starting one; the framework ends it.
+            within: another layer's call that this one is.
         """
         outer = CURRENT.get()
-        if isinstance(outer, Call) and outer.awaits is not None and outer.awaits(self):
-            outer.awaits = None
-            return Joined(self, outer, args, kwargs)
+        if within is None and isinstance(outer, Call) and outer.awaits is not None and outer.awaits(self):
+            within = outer
+        if within is not None:
+            within.awaits = None
+            joined = Joined(self, within, args, kwargs)
+            if call_id is not None:
+                joined.identify(call_id)
+            return joined
         call = Call(self, outer, args, kwargs)
         call.read = True
-        started = meters = parent = None
         try:
-            meters = metrics.active()
             if on is not None:
                 call.enrich(on)
             elif (start := self.source.starter(tracer_provider)) is not None:
-                parent = get_current()
-                started = start(self.span_name, parent, INTERNAL, self._attributes or self.attributes())
-                attach(set_span_in_context(started, parent))
+                call.start(start)
         except Exception as error:
             problem("a call began", error)
         CURRENT.set(call)
-        call.begin(started, parent, meters)
+        call.tell_opened(metrics.active())
         if call_id is not None:
             call.identify(call_id)
         return call
@@ -212,11 +230,13 @@ def open_call(
     definition: ToolDefinition,
     *,
     call_id: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
     function: object = None,
     control_flow: tuple[type[BaseException], ...] = (),
     tracer_provider: TracerProvider | None = None,
     span: Span | None = None,
+    within: Call | None = None,
+    catalogued: bool = True,
     source: TracerSource = _OUR_TRACER,
 ) -> Call:
     """Open the call of a tool that a framework runs, and make it current.
@@ -226,37 +246,60 @@ def open_call(
     Args:
         definition: the tool's; keep one object for each tool, what is worked out for it is cached.
         call_id: the model's id of the call.
-        arguments: what the model asked for, by name.
-        function: the function that the framework will run, where the hook can see it.
+        arguments: what the model asked for, by name; or what makes them, where that costs time.
+        function: the function that the framework will run, where the hook can see it; decorated or not.
         control_flow: the framework's hand-off exceptions.
         tracer_provider: instead of the one in force.
         span: the framework's own tool span, to enrich; the framework ends it.
+        within: the call of another layer that is this same call; it takes this one's word for its own.
+        catalogued: False where only the name of the tool is known, which is no definition.
         source: the instrumentation's own scope.
 
     Returns:
         The call. Hand it over with ``.ok``, ``.raised`` or ``.declared``; use ``.leave`` and
         ``.enter`` around what is not the tool's own step.
     """
-    site = _site_of(definition, control_flow, source)
-    given = arguments if arguments is not None else {}
-    call = site.open_read((), given, call_id=call_id, tracer_provider=tracer_provider, on=span)
-    name = definition.name
-
-    def expected(inner: ToolSite) -> bool:
-        return (function is not None and inner.function is function) or inner.name == name
-
-    call.awaits = expected
+    site = _sites.get(definition)
+    if site is None:
+        site = _site_of(definition, function, control_flow, catalogued, source)
+        _sites[definition] = site
+    given: Any = arguments if arguments is not None else {}
+    call = site.open_read((), given, call_id=call_id, tracer_provider=tracer_provider, on=span, within=within)
+    call.awaits = site.expects
     return call
 
 
 def _site_of(
-    definition: ToolDefinition, control_flow: tuple[type[BaseException], ...], source: TracerSource
+    definition: ToolDefinition,
+    function: object,
+    control_flow: tuple[type[BaseException], ...],
+    catalogued: bool,
+    source: TracerSource,
 ) -> ToolSite:
-    site = _sites.get(definition)
-    if site is None:
-        site = ToolSite(definition, control_flow=control_flow, source=source)
-        _sites[definition] = site
-    return site
+    decorated = getattr(getattr(function, "__acrux_tool__", None), "site", None)
+    if isinstance(decorated, ToolSite):
+        # What the function's owner said holds however it is run.
+        return ToolSite(
+            definition,
+            capture=decorated.capture,
+            control_flow=(*control_flow, *decorated.control_flow),
+            as_text=decorated.as_text,
+            function=decorated.function,
+            source=source,
+            catalogued=False,
+        )
+    as_text = False
+    if function is not None:
+        function = underlying(function)
+        as_text = returns_text(function)
+    return ToolSite(
+        definition,
+        control_flow=control_flow,
+        as_text=as_text,
+        function=function,
+        source=source,
+        catalogued=catalogued,
+    )
 
 
 _sites: WeakKeyDictionary[ToolDefinition, ToolSite] = WeakKeyDictionary()

@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERNAL",
     "TracerSource",
+    "ended_ok",
     "enrich",
     "error_on",
     "fail",
     "finish",
-    "mark_ok",
+    "hold",
     "payload_attributes",
     "record_exception",
 ]
@@ -110,11 +111,18 @@ def enrich(span: Span, attributes: Mapping[str, Any]) -> None:
     span.set_attributes(attributes)
 
 
-def mark_ok(span: Span, version_id: str | None) -> None:
-    """Write the outcome of a call of which there is nothing more to say."""
+def ended_ok(span: Span) -> bool:
+    """Write the verdict of a call of which there is nothing to say, and end its span.
+
+    Returns:
+        False where somebody put ERROR on the span: then nothing was done.
+    """
+    status = getattr(span, "status", None)
+    if status is not None and status.status_code is _ERROR:
+        return False
     span.set_attribute(names.OUTCOME, "ok")
-    if version_id is not None:
-        span.set_attribute(names.TOOL_VERSION_ID, version_id)
+    span.end()
+    return True
 
 
 def finish(
@@ -162,6 +170,22 @@ def _describe(span: Span, verdict: Verdict, level: int, written: dict[str, Any])
         written[names.RETRYABLE] = verdict.retryable
     description = detail if len(detail) <= DESCRIPTION_LIMIT // 4 else text(detail, DESCRIPTION_LIMIT)
     span.set_status(Status(_ERROR, description or code))
+
+
+def hold(span: Span) -> None:
+    """Keep the ERROR on a framework's span until the framework ends it.
+
+    Frameworks close a tool span with OK, which is final, or with an ERROR without a description, once they
+    have an answer for the model.
+    """
+    try:
+        span.set_status = _held  # type: ignore[method-assign]
+    except AttributeError:  # a span of another SDK, with slots
+        pass
+
+
+def _held(*args: object, **kwargs: object) -> None:
+    """In place of ``set_status`` where the verdict stands."""
 
 
 def record_exception(span: Span, exception: BaseException, level: int) -> None:
