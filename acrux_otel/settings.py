@@ -21,6 +21,7 @@ VERDICT: Final = 1
 FULL: Final = 2
 UNSET: Final = 3
 UNREAD: Final = -1  # the environment was not asked yet
+_OFF: Final = ("0", "false", "no", "off")
 _LEVELS: Final = {"none": NONE, "verdict": VERDICT, "full": FULL}
 
 
@@ -66,7 +67,7 @@ class Settings:
     def __init__(self) -> None:
         self.tracer_provider: TracerProvider | None = None
         self.meter_provider: MeterProvider | None = None
-        self.metrics = True
+        self.metrics = os.environ.get("ACRUX_OTEL_METRICS", "").strip().lower() not in _OFF
         self.redactor = Redactor()
         self.capture: int = UNREAD
         self._payload_limit: int | None = None
@@ -75,8 +76,9 @@ class Settings:
     def payload_limit(self) -> int:
         """Bytes that one argument or result payload may take; the SDK's limit wins where smaller."""
         if self._payload_limit is None:
-            self._payload_limit = min(PAYLOAD_LIMIT, _value_limit_from_environment() or PAYLOAD_LIMIT)
-        return self._payload_limit
+            ours = os.environ.get("ACRUX_OTEL_PAYLOAD_LIMIT", "").strip()
+            self.payload_limit = int(ours) if ours.isdecimal() and int(ours) else PAYLOAD_LIMIT
+        return self._payload_limit or PAYLOAD_LIMIT
 
     @payload_limit.setter
     def payload_limit(self, limit: int) -> None:

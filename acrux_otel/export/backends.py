@@ -140,7 +140,7 @@ def destination(
 
 def _file(option: Given) -> Destination:
     try:
-        path = os.path.abspath(os.fspath(option.value))
+        path = os.path.abspath(os.path.expanduser(os.fspath(option.value)))
     except TypeError:
         raise ValueError(f"{option.source} is {option.value!r}; expected a path") from None
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):

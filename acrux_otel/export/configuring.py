@@ -123,6 +123,7 @@ def configure(
         settings.tracer_provider = tracer_provider or settings.tracer_provider
         settings.meter_provider = meter_provider or settings.meter_provider
         if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true":
+            exiting.flush_at_end_of_workers()
             name = given(service_name, "service_name")
             made = _export_spans(tracer_provider, places, name, asked=asked)
             if settings.metrics and meter_provider is None and (made or asked):
@@ -222,4 +223,4 @@ def _export_metrics(places: Sequence[Destination], name: Given | None) -> None:
     readings = Readings([MetricExport(Delivery(each, METRICS_PATIENCE)) for each in wanted], _resource(name))
     _ours.add(readings.provider)
     metrics_api.set_meter_provider(readings.provider)
-    exiting.add(readings)
+    exiting.add(readings, waits=True)

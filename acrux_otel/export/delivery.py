@@ -7,6 +7,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable
+from math import inf
 from time import monotonic, sleep
 from typing import Final, Protocol
 
@@ -14,7 +15,7 @@ from acrux_otel.export import exit as exiting
 from acrux_otel.export.endpoints import FILE, GRPC, METRICS, Target
 from acrux_otel.verdict import warn_once
 
-__all__ = ["METRICS_PATIENCE", "PATIENCE", "Delivery", "SendFailed", "Sender", "require"]
+__all__ = ["METRICS_PATIENCE", "PATIENCE", "Delivery", "SendFailed", "Sender", "require", "sender_for"]
 
 _log: Final = logging.getLogger("acrux_otel")
 # seconds
@@ -22,6 +23,7 @@ PATIENCE: Final = 60.0  # an outage of less than this loses nothing that fits in
 METRICS_PATIENCE: Final = 5.0  # the next collection says the same and more
 _LONGEST_PAUSE: Final = 10.0
 _SHORTEST_ATTEMPT: Final = 0.05
+_EXIT_POLL: Final = 0.1
 
 
 class SendFailed(Exception):
@@ -82,7 +84,12 @@ def require(target: Target) -> None:
         import acrux_otel.export.over_grpc  # noqa: F401
 
 
-def _sender_for(target: Target) -> Sender:
+def sender_for(target: Target) -> Sender:
+    """The sender of a target's protocol.
+
+    Raises:
+        ImportError: see `require`.
+    """
     if target.protocol == GRPC:
         from acrux_otel.export.over_grpc import GrpcSender
 
@@ -112,7 +119,7 @@ class Delivery:
         patience: float,
         *,
         watch_exit: bool = False,
-        make: Callable[[Target], Sender] = _sender_for,
+        make: Callable[[Target], Sender] = sender_for,
     ) -> None:
         self.target = target
         self._patience = patience
@@ -140,6 +147,8 @@ class Delivery:
                 return True
             if failure.too_large:
                 raise failure
+            if self._off:
+                return False
             self._report(failure)
             wait = max(failure.retry_after or 0.0, pause * random.uniform(0.5, 1.0))
             if not failure.retryable or not self._pause(wait, until, failure.answered):
@@ -151,6 +160,11 @@ class Delivery:
         timeout, end = self.target.timeout, self._end()
         if end is not None:
             timeout = min(timeout, max(_SHORTEST_ATTEMPT, end - monotonic()))
+        elif self._watch_exit:
+            return self._attempt_while_alive(body, timeout)
+        return self._attempt_now(body, timeout)
+
+    def _attempt_now(self, body: bytes, timeout: float) -> SendFailed | None:
         try:
             if self._sender is None:
                 self._sender = self._make(self.target)
@@ -168,6 +182,22 @@ class Delivery:
                 partial,
             )
         return None
+
+    def _attempt_while_alive(self, body: bytes, timeout: float) -> SendFailed | None:
+        """The SDK waits for its worker, so what is under way must not outlast the end of the process."""
+        outcome: list[SendFailed | None] = []
+        job = exiting.Job(lambda: outcome.append(self._attempt_now(body, timeout)))
+        while not job.wait(min(monotonic() + _EXIT_POLL, self._end() or inf)):
+            end = self._end()
+            if end is not None and monotonic() >= end:
+                self.abandon()
+                return SendFailed("abandoned")
+        if outcome:
+            return outcome[0]
+        # No thread can be started any more, so the end has a time.
+        return self._attempt_now(
+            body, max(_SHORTEST_ATTEMPT, min(timeout, (self._end() or inf) - monotonic()))
+        )
 
     def _end(self) -> float | None:
         if self._deadline is None and self._watch_exit:
@@ -195,6 +225,9 @@ class Delivery:
     def _report(self, failure: SendFailed) -> None:
         target = self.target
         if target.implicit and not failure.answered:
+            if self._reported:
+                return
+            self._reported = True
             _log.info(
                 "no endpoint is configured and nothing answers at OpenTelemetry's default %s (%s); "
                 "set OTEL_EXPORTER_OTLP_ENDPOINT or configure(endpoint=...)",
@@ -211,8 +244,8 @@ class Delivery:
 
     def _warn(self, reason: str, *, answered: bool) -> None:
         self._reported = True
-        # Where nobody answers, spans and metrics fail alike: one line for the place.
-        place = self.target.url if answered else self.target.url.split("/v1/")[0]
+        # Spans and metrics fail alike: one line for the place.
+        place = self.target.url.split("/v1/")[0]
         warn_once(
             f"export:{place}:{reason if answered else 'silent'}",
             "cannot send %s to %s: %s; the program is not affected",

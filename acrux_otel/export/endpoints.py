@@ -26,6 +26,8 @@ METRICS: Final = "metrics"
 
 _PROTOCOLS: Final = {"http/protobuf": HTTP, "http": HTTP, "grpc": GRPC}
 _SIGNAL_PATH: Final = re.compile(r"/v1/(traces|metrics|logs)/?\Z")
+_GRPC_PORT: Final = re.compile(r"https?://[^/?#]*:4317/?\Z").match
+_HTTP_PORT: Final = re.compile(r"(?:https?://)?[^/?#]*:4318(?:[/?#]|\Z)").match
 _COMPRESSIONS: Final = ("none", "gzip", "deflate")
 
 
@@ -136,21 +138,27 @@ class _Variables:
 
 
 def _protocol(option: Given | None, endpoint: Given | None) -> str:
-    if option is not None:
-        word = option.value.strip().lower() if isinstance(option.value, str) else ""
-        if word not in _PROTOCOLS:
-            raise ValueError(f"{option.source} is {option.value!r}; expected 'http/protobuf' or 'grpc'")
-        return _PROTOCOLS[word]
-    # 4317 is the registered port of OTLP over gRPC, and only gRPC knows endpoints without a scheme.
-    text = endpoint.value if endpoint is not None and isinstance(endpoint.value, str) else ""
-    if text and ("://" not in text or re.match(r"https?://[^/?#]*:4317/?\Z", text)):
-        return GRPC
-    return HTTP
+    # What a nearer endpoint implies outranks a farther variable, which a distribution may have set.
+    near = endpoint is not None and not endpoint.source.startswith("OTEL_")
+    implied = _implied(endpoint.value) if endpoint is not None and isinstance(endpoint.value, str) else None
+    if option is None or (near and implied and option.source.startswith("OTEL_")):
+        return implied or HTTP
+    word = option.value.strip().lower() if isinstance(option.value, str) else ""
+    if word not in _PROTOCOLS:
+        raise ValueError(f"{option.source} is {option.value!r}; expected 'http/protobuf' or 'grpc'")
+    return _PROTOCOLS[word]
+
+
+def _implied(endpoint: str) -> str | None:
+    """By the registered ports, the signal's path, or a form that only gRPC knows."""
+    if _HTTP_PORT(endpoint) or _SIGNAL_PATH.search(endpoint):
+        return HTTP
+    return GRPC if "://" not in endpoint or _GRPC_PORT(endpoint) else None
 
 
 def _url(signal: str, protocol: str, endpoint: Given, path: str) -> str:
     text, source = endpoint
-    shown = masked_url(text) if isinstance(text, str) and "://" in text else text
+    shown = masked_url(text) if isinstance(text, str) else text
     text = text.strip() if isinstance(text, str) else ""
     if "://" not in text and protocol == GRPC:
         insecure = os.environ.get("OTEL_EXPORTER_OTLP_INSECURE", "").strip().lower()

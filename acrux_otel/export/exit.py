@@ -17,12 +17,14 @@ from weakref import WeakSet
 
 __all__ = [
     "Blocking",
+    "Job",
     "Outlet",
     "add",
     "close_all",
     "exit_deadline",
     "exit_timeout",
     "flush_all",
+    "flush_at_end_of_workers",
     "handle_sigterm",
     "reset_in_children",
     "set_exit_timeout",
@@ -55,7 +57,7 @@ class Blocking:
     def after_fork(self) -> None:
         """The threads did not come along."""
         self._lock = threading.Lock()
-        self._job: _Job | None = None
+        self._job: Job | None = None
 
     def done_by(self, deadline: float) -> bool:
         """Whether a run that began after this question came to a good end before ``deadline``."""
@@ -65,12 +67,18 @@ class Blocking:
             return False
         with self._lock:
             if self._job is earlier:
-                self._job = _Job(self._work)
+                self._job = Job(self._work)
             job = self._job
         return job is not None and job.wait(deadline) and job.worked
 
 
-class _Job:
+class Job:
+    """One run of a function on a daemon thread of its own, which may be left behind.
+
+    Attributes:
+        worked: it returned something other than False.
+    """
+
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
         self._done = threading.Event()
@@ -89,6 +97,7 @@ class _Job:
             self._done.set()
 
     def wait(self, deadline: float) -> bool:
+        """Whether it is over before ``deadline``."""
         return self._done.wait(max(0.0, deadline - monotonic()))
 
 
@@ -97,16 +106,20 @@ _forked: WeakSet[object] = WeakSet()
 _exit_timeout = EXIT_TIMEOUT
 _deadline: float | None = None
 _registered = False
+_workers_watched = False
 
 
-def add(outlet: Outlet) -> None:
-    """Flush ``outlet`` with the others, and end it with the process."""
+def add(outlet: Outlet, *, waits: bool = False) -> None:
+    """Flush ``outlet`` with the others, and end it with the process.
+
+    Args:
+        waits: its end begins only when it is waited for, so that comes first.
+    """
     global _registered
-    _outlets.append(outlet)
+    _outlets.insert(0 if waits else len(_outlets), outlet)
     if not _registered:
         _registered = True
         atexit.register(close_all)
-        _end_with_workers()
 
 
 def exit_timeout() -> float:
@@ -131,8 +144,8 @@ def exit_deadline() -> float | None:
 def flush_all(timeout: float, others: Iterable[Blocking] = ()) -> bool:
     """Flush everything at once; whether all is sent before ``timeout`` seconds are over."""
     deadline = monotonic() + timeout
-    jobs = [_Job(partial(other.done_by, deadline)) for other in others]
-    jobs += [_Job(partial(outlet.flush_by, deadline)) for outlet in _outlets]
+    jobs = [Job(partial(other.done_by, deadline)) for other in others]
+    jobs += [Job(partial(outlet.flush_by, deadline)) for outlet in _outlets]
     for job in jobs:
         job.wait(deadline)
     return all(job.worked for job in jobs)
@@ -144,7 +157,7 @@ def close_all() -> None:
     _deadline = deadline = monotonic() + _exit_timeout
     for outlet in _outlets:
         outlet.end_by(deadline)
-    for outlet in _outlets:
+    for outlet in _outlets if _exit_timeout else ():
         outlet.ended_by(deadline)
 
 
@@ -186,8 +199,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _end_with_workers() -> None:
+def flush_at_end_of_workers() -> None:
     """A multiprocessing worker ends by `os._exit`, which knows no atexit, but runs finalizers before."""
+    global _workers_watched
+    if _workers_watched:
+        return
+    _workers_watched = True
     from multiprocessing import parent_process, util
 
     util.register_after_fork(sys.modules[__name__], _finalize_worker)
@@ -198,4 +215,10 @@ def _end_with_workers() -> None:
 def _finalize_worker(_: object = None) -> None:
     from multiprocessing import util
 
-    util.Finalize(None, close_all, exitpriority=0)
+    util.Finalize(None, _flush_worker, exitpriority=0)
+
+
+def _flush_worker() -> None:
+    from acrux_otel.export.flushing import flush
+
+    flush(_exit_timeout)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import uuid
 from typing import Any, Final
 
@@ -33,7 +35,7 @@ _instance: Final = _Instance()
 
 def identified(resource: Resource) -> Resource:
     """``resource`` with this process's id, unless its owner gave one."""
-    if resource.attributes.get(_KEY, _instance.now) not in _instance.made:
+    if re.search(rf"(?:^|,)\s*{_KEY}=", os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")):
         return resource
     return resource.merge(Resource({_KEY: _instance.now}, resource.schema_url))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote
 
 __all__ = ["Given", "boolean", "given", "header_map", "masked_url", "seconds", "whole_number"]
 
@@ -127,11 +127,5 @@ def _split(option: Given) -> list[tuple[str, str]]:
 
 def masked_url(url: str) -> str:
     """``url`` as it may be shown: without user, password and the query's values."""
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")
-        netloc = f"***@{host[2]}" if host[1] else parts.netloc
-        query = re.sub(r"=[^&]*", "=***", parts.query)
-        return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
-    except ValueError:
-        return "(malformed)"
+    without_user = re.sub(r"(^|//)[^/?#]*@", r"\1***@", url)
+    return re.sub(r"(?<=[?&])([^=&#]*)=[^&#]*", r"\1=***", without_user)

@@ -89,7 +89,11 @@ def _failure(error: Any) -> SendFailed:
     code = error.code().name if callable(getattr(error, "code", None)) and error.code() else "UNKNOWN"
     details = (error.details() or "").lower() if callable(getattr(error, "details", None)) else ""
     if code == "UNAVAILABLE":
-        reason = "connection refused" if "refused" in details else "unavailable"
+        reason = "unavailable"
+        if "refused" in details:
+            reason = "connection refused"
+        elif "ssl" in details or "tls" in details:
+            reason = "TLS failed; a plain-text endpoint is written http://host:port"
         return SendFailed(reason, retryable=True, answered=False)
     if code == "DEADLINE_EXCEEDED":
         return SendFailed("no answer in time", retryable=True, answered=False)

@@ -8,6 +8,7 @@ import zlib
 from typing import Final
 
 import requests
+import urllib3
 
 from acrux_otel._version import VERSION
 from acrux_otel.export.delivery import SendFailed
@@ -35,6 +36,8 @@ class HttpSender:
             **target.headers,
             "content-type": "application/x-protobuf",
         }
+        if "authorization" in self._headers:
+            self._session.auth = _as_it_is
         if target.compression != "none":
             self._headers["content-encoding"] = target.compression
 
@@ -58,7 +61,7 @@ class HttpSender:
                 return self._read(answer)
         except SendFailed:
             raise
-        except (requests.RequestException, OSError) as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             raise _connection_failure(error) from None
 
     def _read(self, answer: requests.Response) -> str | None:
@@ -79,10 +82,15 @@ class HttpSender:
         self._session.close()
 
 
+def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """An entry in ~/.netrc must not replace the header that was configured."""
+    return request
+
+
 def _connection_failure(error: Exception) -> SendFailed:
     if isinstance(error, requests.exceptions.SSLError):
         return SendFailed("TLS failed: is the certificate trusted, and is it https there?", answered=False)
-    if isinstance(error, requests.exceptions.Timeout):
+    if isinstance(error, (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError)):
         return SendFailed("no answer in time", retryable=True, answered=False)
     seen = repr(error).lower()
     for sign, reason in (

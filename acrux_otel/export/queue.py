@@ -136,7 +136,7 @@ class SpanQueue(SpanProcessor):
     def ended_by(self, deadline: float) -> None:
         """See `Outlet`."""
         lost = self._exporter.lost
-        if not self.flush_by(deadline) and self._exporter.lost == lost and deadline > 0:
+        if not self.flush_by(deadline) and self._exporter.lost == lost:
             self._exporter.delivery.abandon()
 
     def force_flush(self, timeout_millis: int | None = None) -> bool:
@@ -145,9 +145,11 @@ class SpanQueue(SpanProcessor):
 
     def shutdown(self) -> None:
         """Send the rest, for at most the exit timeout, also where the provider is somebody else's."""
-        deadline = monotonic() + exiting.exit_timeout()
+        held = exiting.exit_timeout()
+        deadline = monotonic() + held
         self.end_by(deadline)
-        self.ended_by(deadline)
+        if held:
+            self.ended_by(deadline)
         self._exporter.shutdown()
 
 
