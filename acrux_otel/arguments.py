@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from .payload import MAX_DEPTH, key_text, number
-from .plain import plain, type_name
+from .payload import key_text, number
+from .plain import MAX_DEPTH, plain, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json.encoder
 from typing import TYPE_CHECKING, Any, Final
 
-from .plain import bound, plain, type_name
+from .plain import MAX_DEPTH, bound, plain, type_name
 from .redact import MARGIN, MASK
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from .redact import Redactor
 
-__all__ = ["MAX_DEPTH", "key_text", "number", "payload", "size"]
+__all__ = ["key_text", "number", "payload", "size"]
 
-MAX_DEPTH: Final = 24
 _MAX_NODES: Final = 3000
 _SIZED_NODES: Final = 500
 _CUT_WIDTH: Final = 400  # entries of a dict that are looked at where not all of them fit

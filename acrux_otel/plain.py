@@ -21,11 +21,14 @@ from .redact import MARGIN, MASK
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Node", "Scalar", "as_text", "bound", "plain", "type_name"]
+__all__ = ["MAX_DEPTH", "Node", "Scalar", "as_text", "bound", "plain", "type_name"]
 
 Scalar = bool | int | float | str | None
 Node = tuple[bool, "Sequence[Any]", int]
 """Whether it is a mapping; the first children (pairs, for a mapping); how many there are in all."""
+
+MAX_DEPTH: Final = 24
+_SMALL: Final = 20_000  # characters, roughly
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]").sub
 
@@ -219,14 +222,29 @@ def _exception(value: Any, room: int) -> str:
 
 
 def _exception_text(error: BaseException, room: int) -> str:
-    # str() of an exception shows its arguments; those of a KeyError by repr, whatever their size.
-    args = error.args
+    # str() of most exceptions is the str() or repr() of their arguments, whatever the size of those.
+    args = BaseException.__dict__["args"].__get__(error)
     own = type(error).__str__
     if own is BaseException.__str__ and len(args) == 1 and type(args[0]) is str:
-        return args[0]
-    if own is KeyError.__str__ and len(args) == 1 and type(args[0]) is str:
-        return repr(args[0][: room + MARGIN])
-    return str.__str__(str(error))
+        return cast("str", args[0])
+    if (own is not BaseException.__str__ and own is not KeyError.__str__) or _small(args, [_SMALL], 0):
+        return str.__str__(str(error))
+    texts = [repr(a[: room + MARGIN]) if type(a) is str else f"<{type_name(a)}>" for a in args[:8]]
+    return texts[0] if len(args) == 1 else f"({', '.join(texts)})"
+
+
+def _small(value: Any, fuel: list[int], depth: int) -> bool:
+    """Whether the repr of a value is short, as far as the built-in containers tell."""
+    kind = type(value)
+    fuel[0] -= len(value) if kind is str or kind is bytes or kind is bytearray else 10
+    if kind is dict or kind is list or kind is tuple or kind is set or kind is frozenset:
+        if len(value) > fuel[0] or depth > MAX_DEPTH:
+            return False
+        children = list(value)
+        if kind is dict:
+            children += value.values()
+        return all(_small(child, fuel, depth + 1) for child in children)
+    return fuel[0] >= 0
 
 
 def _enum(value: Any, room: int) -> Any:

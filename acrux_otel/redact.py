@@ -96,7 +96,7 @@ _CUT_JWT: Final = re.compile(r"(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{8,}\Z").sub
 _SHAPES: Final = tuple(
     (literal, re.compile(pattern).sub)
     for literal, pattern in (
-        ("sk-", r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_\-]{12,}"),
+        ("sk-", r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_\-]{0,64}[0-9])[A-Za-z0-9_\-]{12,}"),
         ("k_live_", r"(?<![A-Za-z0-9])[psr]k_live_[A-Za-z0-9]{8,}"),
         ("k_test_", r"(?<![A-Za-z0-9])[psr]k_test_[A-Za-z0-9]{8,}"),
         ("gh", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{16,}"),
@@ -123,8 +123,9 @@ class Redactor:
 
     Args:
         hook: ``hook(key, text)`` is called for each string after the default masks and returns the text to
-            record; ``key`` is the innermost dict key, or what the text is (``errorDetail``, …). A hook that
-            raises, or returns something else than a str, masks the text.
+            record; ``key`` is the innermost dict key, or what the text is (``errorDetail``, …). Long texts
+            come cut, and those of a value that has to be cut may come twice. A hook that raises, or returns
+            something else than a str, masks the text.
     """
 
     __slots__ = ("hook",)
@@ -198,7 +199,7 @@ def _mask(text: str, cut: bool) -> str:
         if "://" in text:
             text = _USERINFO(f"{MASK}@", text)
         if _STEM(low) is not None:
-            text = _mask_pairs(text, cut)
+            text = _mask_pairs(text)
     for literal, sub in _SHAPES:
         if literal in text:
             text = sub(MASK, text)
@@ -213,7 +214,7 @@ def _mask(text: str, cut: bool) -> str:
     return text
 
 
-def _mask_pairs(text: str, cut: bool) -> str:
+def _mask_pairs(text: str) -> str:
     parts = []
     done = 0
     for pair in _PAIR(text):
@@ -232,8 +233,7 @@ def _mask_pairs(text: str, cut: bool) -> str:
         found = _LINE(text, start) if line else _VALUE(text, start)
         if found is None or found.end() == start:
             continue
-        plain = _NO_SECRET(text, start)
-        if plain is not None and not (cut and plain.end() == len(text)):
+        if _NO_SECRET(text, start) is not None:
             continue
         parts.append(text[done:start])
         parts.append(_in_quotes(found[0]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 import os.path
 from collections import deque
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from .arguments import arguments_hash
 from .payload import number, payload, size
@@ -19,8 +19,6 @@ from .redact import MARGIN, Redactor
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    from .plain import Scalar
 
 __all__ = [
     "DESCRIPTION_LIMIT",
@@ -45,7 +43,6 @@ PAYLOAD_LIMIT: Final = 16384
 STACK_LIMIT: Final = 8192
 
 _BYTES: Final = (bytes, bytearray, memoryview)
-_CONTAINERS: Final = (dict, list, tuple, set, frozenset, deque)
 
 _FRAMES: Final = 20  # of the outermost exception; the first ones and, mostly, the last ones are kept
 _CAUSE_FRAMES: Final = 6
@@ -64,9 +61,9 @@ _frames: dict[tuple[str, int, str], str] = {}
 def text(value: object, limit: int) -> str:
     """``value`` as valid text of at most ``limit`` bytes of UTF-8.
 
-    ``str(value)`` where that is bounded; containers and bytes as `payload` writes them, secrets included
-    only where no name gives them away; ``<TypeName>`` where ``__str__`` raises. Lone surrogates and NUL
-    become U+FFFD. Never raises.
+    ``str(value)``; of what `payload` walks (containers, dataclasses, …) its JSON, because that is bounded;
+    ``<TypeName>`` where ``__str__`` raises. Lone surrogates and NUL become U+FFFD. Nothing is masked, but for
+    the values in such JSON. Never raises.
     """
     if type(value) is str and len(value) <= limit and value.isascii() and "\0" not in value:
         return value
@@ -124,12 +121,16 @@ def _raw(value: object, limit: int, redactor: Redactor) -> str:
     kind = type(value)
     if kind is str:
         return value  # type: ignore[return-value]
-    if issubclass(kind, _CONTAINERS):
-        return payload(value, limit, redactor)[0]
-    if issubclass(kind, _BYTES) or kind is int:
-        made = cast("Scalar", plain(value, max(limit, 0)))
-        return made if isinstance(made, str) else number(made).strip('"')
-    return as_text(value, max(limit, 0))
+    room = max(limit, 0)
+    if not issubclass(kind, (str, BaseException)):
+        made = plain(value, room)
+        if isinstance(made, tuple):
+            return payload(value, limit, redactor)[0]
+        if kind is int:
+            return number(made).strip('"')  # type: ignore[arg-type]
+        if issubclass(kind, _BYTES):
+            return str(made)
+    return as_text(value, room)
 
 
 def _chain(exc: BaseException, limit: int) -> str:
@@ -137,9 +138,9 @@ def _chain(exc: BaseException, limit: int) -> str:
     seen = {id(exc)}
     link: BaseException = exc
     for _ in range(_CAUSES):
-        cause, words = link.__cause__, _BY_CAUSE
-        if cause is None and not link.__suppress_context__:
-            cause, words = link.__context__, _BY_CONTEXT
+        cause, words = _own(link, "__cause__"), _BY_CAUSE
+        if cause is None and not _own(link, "__suppress_context__"):
+            cause, words = _own(link, "__context__"), _BY_CONTEXT
         if cause is None or id(cause) in seen:
             break
         room = limit - size(made) - len(words)
@@ -155,8 +156,8 @@ def _chain(exc: BaseException, limit: int) -> str:
 def _block(exc: BaseException, limit: int, most: int) -> str:
     """One exception, without its causes, with as many frames as fit; empty where not even its line does."""
     last = _last_line(exc)
-    members = getattr(exc, "exceptions", None)
-    if type(members) is tuple:  # an ExceptionGroup
+    members = _members(exc)
+    if members:
         shown = [f"  + {_last_line(member)}" for member in members[:_GROUP_MEMBERS]]
         if len(members) > _GROUP_MEMBERS:
             shown.append(f"  + {len(members) - _GROUP_MEMBERS} more")
@@ -164,11 +165,27 @@ def _block(exc: BaseException, limit: int, most: int) -> str:
     room = limit - size(last) - len(_HEADER) - 2
     if room < 0:
         return bound(last, limit) if most == _FRAMES else ""
-    frames = _trace(exc.__traceback__, most)
+    frames = _trace(_own(exc, "__traceback__"), most)
     while frames and size("\n".join(frames)) > room:
         middle = len(frames) // 2
         frames[middle : middle + 2] = ["  ..."] if len(frames) > 2 else []
     return "\n".join([_HEADER, *frames, last])
+
+
+def _own(exc: BaseException, name: str) -> Any:
+    # Past whatever the class of the exception says about its attributes.
+    return BaseException.__dict__[name].__get__(exc)
+
+
+def _members(exc: BaseException) -> tuple[BaseException, ...]:
+    """What is in an ExceptionGroup, or in the backport's."""
+    try:
+        if all(base.__name__ != "BaseExceptionGroup" for base in type(exc).__mro__):
+            return ()
+        members = exc.exceptions  # type: ignore[attr-defined]
+    except Exception:
+        return ()
+    return members if type(members) is tuple else ()
 
 
 def _last_line(exc: BaseException) -> str:
