@@ -182,3 +182,11 @@ const (
 	statusOK    = ptrace.StatusCodeOk
 	statusError = ptrace.StatusCodeError
 )
+
+// newForTest is the processor without the collector's wrapping.
+func newForTest(t testing.TB, cfg *Config) *toolVerdict {
+	t.Helper()
+	p, err := newToolVerdict(componenttest.NewNopTelemetrySettings(), cfg)
+	require.NoError(t, err)
+	return p
+}

@@ -173,12 +173,13 @@ func (r *rollup) writeSummary(s *summary, e *entry, calls []call) {
 	if s.unanswered > 0 {
 		w.attributes.PutInt(attrUnanswered, s.unanswered)
 	}
-	if r.cfg.MarkRoot && s.outcome == outcomeError && r.tree.root != none {
+	if r.cfg.MarkRoot && s.outcome == outcomeError && r.tree.root != none && e.call == none {
 		markRoot(span, s, calls)
 	}
 }
 
-// markRoot makes a root that says nothing say that its trace failed.
+// markRoot makes a root that says nothing say that its trace failed. The status of a tool call is not its to
+// set: it tells of that call.
 func markRoot(span ptrace.Span, s *summary, calls []call) {
 	if span.Status().Code() != ptrace.StatusCodeUnset {
 		return

@@ -114,6 +114,11 @@ func TestMarkRootPaintsOnlyOverUnset(t *testing.T) {
 	assert.Equal(t, statusOK, rootWith(statusOK, true, fails).Status().Code())
 	assert.Equal(t, statusUnset, rootWith(statusUnset, false, fails).Status().Code())
 	assert.Equal(t, statusUnset, rootWith(statusUnset, true).Status().Code())
+	first := sp{name: "plan", id: 1, to: 1000, attributes: acrux("plan", "ok", nil)}
+	cfg := defaults()
+	cfg.MarkRoot = true
+	tool := spansOf(run(t, cfg, traceOf(first, fails)))[0]
+	assert.Equal(t, statusUnset, tool.Status().Code(), "the status of a root that is a tool call tells of that call")
 	other := rootWith(statusUnset, true, sp{name: "chat", id: 2, parent: 1, status: statusError})
 	assert.Equal(t, "a span of this trace failed", other.Status().Message())
 }
