@@ -107,12 +107,14 @@ def configure(
     with _lock:
         chosen = chosen_backends(given(backend, "backend"), given(file, "file"))
         asked = bool(chosen) or given(endpoint, "endpoint") is not None
+        name = given(service_name, "service_name")
+        if name is not None and not isinstance(name.value, str):
+            raise ValueError(f"{name.source} is {name.value!r}; expected text")
         places: list[Destination] = []
         if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true":
-            names = [name for name in chosen if name != NONE] if chosen else standard_backends(asked=asked)
-            places = [
-                destination(name, endpoint, protocol, headers, file, alone=len(names) == 1) for name in names
-            ]
+            wanted = [each for each in chosen if each != NONE] if chosen else standard_backends(asked=asked)
+            alone = len(wanted) == 1
+            places = [destination(each, endpoint, protocol, headers, file, alone=alone) for each in wanted]
             for place in places:
                 require(place.traces)
         _apply(capture, redact, payload_limit, metrics, exit_timeout, handle_sigterm)
@@ -124,7 +126,6 @@ def configure(
         settings.meter_provider = meter_provider or settings.meter_provider
         if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true":
             exiting.flush_at_end_of_workers()
-            name = given(service_name, "service_name")
             made = _export_spans(tracer_provider, places, name, asked=asked)
             if settings.metrics and meter_provider is None and (made or asked):
                 _export_metrics(places, name)
@@ -162,8 +163,6 @@ def _watch_backlog(read: Callable[[], float]) -> None:
 
 
 def _resource(name: Given | None) -> Resource:
-    if name is not None and not isinstance(name.value, str):
-        raise ValueError(f"{name.source} is {name.value!r}; expected text")
     return identified(Resource.create({"service.name": name.value} if name is not None else {}))
 
 

@@ -24,6 +24,7 @@ FILE: Final = "file"
 TRACES: Final = "traces"
 METRICS: Final = "metrics"
 
+_DEFAULTS: Final = {HTTP: "http://localhost:4318", GRPC: "http://localhost:4317"}
 _PROTOCOLS: Final = {"http/protobuf": HTTP, "http": HTTP, "grpc": GRPC}
 _SIGNAL_PATH: Final = re.compile(r"/v1/(traces|metrics|logs)/?\Z")
 _GRPC_PORT: Final = re.compile(r"https?://[^/?#]*:4317/?\Z").match
@@ -93,8 +94,7 @@ def target(
     if place is None:
         place = given(endpoint, "endpoint", *variables("ENDPOINT"))
     chosen = _protocol(given(protocol, "protocol", *variables("PROTOCOL")), place)
-    default = "http://localhost:4317" if chosen == GRPC else "http://localhost:4318"
-    where = place or Given(default, "default")
+    where = place or Given(_DEFAULTS[chosen], "default")
     return Target(
         signal=signal,
         protocol=chosen,

@@ -27,7 +27,6 @@ class HttpSender:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._session = requests.Session()
-        self._session.verify = target.certificate or True
         if target.client_certificate:
             key = target.client_key
             self._session.cert = (target.client_certificate, key) if key else target.client_certificate
@@ -54,6 +53,9 @@ class HttpSender:
                 body,
                 headers=self._headers,
                 timeout=timeout,
+                # Given here and not to the session, where REQUESTS_CA_BUNDLE would outrank it.
+                verify=self._target.certificate,
+                # Followed, a redirection would turn the POST into a GET and look like success.
                 allow_redirects=False,
                 stream=True,
             )
