@@ -24,7 +24,7 @@ __all__ = ["key_text", "number", "payload", "size"]
 
 _MAX_NODES: Final = 3000
 _SIZED_NODES: Final = 500
-_CUT_WIDTH: Final = 400  # entries of a dict that are looked at where not all of them fit
+_CUT_WIDTH: Final = 256  # entries of a dict that are looked at where not all of them fit
 _KEY_BYTES: Final = 256
 _INT_BITS: Final = 2000  # str() of an int is quadratic, and refuses above 640 to 4,300 digits
 _LEAST: Final = 16
@@ -320,18 +320,20 @@ class _Cut:
         """The first items of a long list: some of them readable is better than many in shreds."""
         room = _room(budget)
         share = max(budget // 8, _SHARE)
-        shown = []
+        shown: list[str] = []
         for item in items:
             own = min(share, room) - 1
             if own < _CUT_BYTES or self._nodes < 0:
                 break
-            piece = _whole(item, key, own, self._redactor)  # much the faster where it works
+            text = type(item) is str
+            piece = None if text else _whole(item, key, own, self._redactor)  # the faster where it works
             if piece is None:
-                if own < share - 1 and shown:
+                last = own < share - 1 and shown
+                if last and not (text and len(item) < own):
                     break
                 piece = self.value(item, key, depth, own)
             shown.append(piece)
-            room -= size(shown[-1]) + 1
+            room -= size(piece) + 1
         return shown
 
     def _share_out(self, entries: list[tuple[str, str, bool, Any]], depth: int, room: int) -> list[str]:

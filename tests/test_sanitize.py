@@ -448,21 +448,22 @@ class TestPayload:
             thread.join()
 
     @pytest.mark.parametrize(
-        "make",
+        ("make", "milliseconds"),
         [
-            lambda: {"data": "x" * 5_000_000, "q": "short"},
-            lambda: {"data": "é" * 2_500_000, "q": "short"},
-            lambda: list(range(10_000_000)),
-            lambda: b"x" * 5_000_000,
-            lambda: {"a": {f"k{i}": i for i in range(300_000)}},
-            lambda: {"words": [f"word {i}" for i in range(300_000)]},
+            (lambda: {"data": "x" * 5_000_000, "q": "short"}, 5),
+            (lambda: {"data": "é" * 2_500_000, "q": "short"}, 5),
+            (lambda: b"x" * 5_000_000, 5),
+            (lambda: list(range(10_000_000)), 5),
+            (lambda: {"a": {f"k{i}": i for i in range(300_000)}}, 15),
+            (lambda: {"words": [f"word {i}" for i in range(300_000)]}, 15),
+            (lambda: [{"id": i, "tags": ["a", {"b": i}]} for i in range(100_000)], 15),
         ],
-        ids=["text", "utf8", "ints", "bytes", "dict", "words"],
+        ids=["text", "utf8", "bytes", "ints", "dict", "words", "rows"],
     )
-    def test_a_huge_value_costs_less_than_5_ms(self, make: Any) -> None:
-        """The time of a payload is bounded, whatever the size of the value."""
+    def test_a_huge_value_is_cheap(self, make: Any, milliseconds: int) -> None:
+        """The time of a payload is bounded, whatever the size of the value: 5 MB of text take below 5 ms."""
         value = make()
-        assert fastest(lambda: payload(value, PAYLOAD_LIMIT, REDACTOR), 15) < 0.005
+        assert fastest(lambda: payload(value, PAYLOAD_LIMIT, REDACTOR), 15) < milliseconds / 1000
 
 
 class TestText:
