@@ -161,6 +161,7 @@ class Call:
     """One call in progress. Its methods never raise; ``verdict`` is there once it is closed.
 
     Attributes:
+        lean: a span of ours reads it and nobody else, and a plain value is ok as it is.
         read: somebody other than a span or a meter wants the verdict.
         attributes: what an observer adds to the span at its end.
         attempts: attempts made so far, where a guard counts them.
@@ -173,6 +174,7 @@ class Call:
     span: Span | None = None
     recording = False
     enriches = False
+    lean = False
     read = False
     executed = True
     attempts = 1
@@ -205,8 +207,7 @@ class Call:
         attach(context)
         self.span, self.recording = started, started.is_recording()
         self._previous, self._context = parent, context
-        if self.recording:
-            self.capture_arguments(started)
+        self.capture_arguments(started)
 
     def enrich(self, framework_span: Span) -> None:
         """Write on a framework's span instead of one of ours."""
@@ -214,7 +215,7 @@ class Call:
         self.recording = framework_span.is_recording()
         if self.recording:
             span.enrich(framework_span, self.site.attributes())
-            self.capture_arguments(framework_span)
+        self.capture_arguments(framework_span)
 
     def identify(self, call_id: str) -> None:
         self.id = call_id
@@ -227,7 +228,7 @@ class Call:
     def capture_arguments(self, target: Span) -> None:
         """Record the arguments, where that is wanted."""
         try:
-            if settings.capture_for(self.site.capture) == FULL:
+            if self.recording and settings.capture_for(self.site.capture) == FULL:
                 self.items = []
                 span.payload_attributes(target, names.TOOL_ARGUMENTS, self.arguments())
         except Exception as error:
@@ -281,7 +282,11 @@ class Call:
     # -- what is known of it --------------------------------------------------------------------------
 
     def declare(self, verdict: Verdict) -> None:
-        """Take a declaration made during the call: errors beat warnings, which beat the rest; the first wins."""
+        """Take a declaration made during the call.
+
+        Errors beat warnings, which beat the rest; among equals the first wins.
+        """
+        self.lean = False
         earlier = self.recorded
         if earlier is None or _RANK.get(verdict.outcome, 0) > _RANK.get(earlier.outcome, 0):
             self.recorded = verdict
@@ -358,13 +363,13 @@ class Call:
     def ok(self, result: Any) -> Any:
         """The tool returned ``result``; returns what its caller gets."""
         kind = KINDS.get(type(result))
+        if kind == PLAIN and self.lean and self._ended_lean():
+            return result
         site = self.site
         if kind == PLAIN and self.recorded is None and site.enforced is None and not site.suspect:
-            CURRENT.set(self._outer)
-            if self._context is not None:
-                attach(self._previous)
-                self._context = None
-            self._end_well(result)
+            self._leave_finally()
+            if self._is_read:
+                self.close(self._judge_plain(result), result)
             return result
         try:
             return self._settle(result, kind_of(result) if kind is None else kind)
@@ -374,36 +379,27 @@ class Call:
             self.close(_OK, result)
             return result.result_for(text=site.as_text) if isinstance(result, ToolResult) else result
 
-    def _end_well(self, result: Any) -> None:
-        """Close a call that returned a plain value: it is ok, unless its body put an error on the span."""
+    def _ended_lean(self) -> bool:
         target = self.span
-        if (
-            target is None
-            or not self.recording
-            or self.meters is not None
-            or self.items is not None
-            or self.attributes is not None
-            or observers.any
-            or self.enriches
-            or self.site.version_id is not None
-        ):
-            if self._is_read:
-                self.close(self._judge_plain(result), result)
-            return
+        if target is None:
+            return False
+        CURRENT.set(self._outer)
+        attach(self._previous)
+        self._context = None
         try:
             del self._unclosed
         except AttributeError:
-            return
+            return True
         self.verdict = _OK
         try:
             if span.ended_ok(target):
-                return
+                return True
         except Exception as error:
-            problem("a verdict was recorded", error)
+            problem("a span was written", error)
             self._end(target)
-            return
-        self._unclosed = True
-        self.close(self._judge_plain(result), result)
+            return True
+        self._unclosed = True  # its body put an error on the span
+        return False
 
     def _judge_plain(self, result: Any) -> Verdict:
         try:
@@ -490,7 +486,7 @@ class Call:
         try:
             self._write(target, verdict, result, exception)
         except Exception as error:
-            problem("a verdict was recorded", error)
+            problem("a span was written", error)
         if not self.enriches:
             self._end(target)
 
@@ -499,7 +495,7 @@ class Call:
             if target.is_recording():
                 target.end()
         except Exception as error:
-            problem("a span ended", error)
+            problem("a span was written", error)
 
     def _tell_closed(self, verdict: Verdict) -> None:
         for tell in observers.closed:

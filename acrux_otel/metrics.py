@@ -12,7 +12,7 @@ from opentelemetry.metrics import NoOpMeterProvider, Observation, get_meter_prov
 
 from acrux_otel import attributes as names
 from acrux_otel.settings import settings
-from acrux_otel.verdict import Outcome
+from acrux_otel.verdict import ErrorType, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,6 +26,9 @@ __all__ = ["CallMetrics", "active", "gauge"]
 # The convention's buckets for gen_ai.execute_tool.duration, in seconds.
 _BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
 _CODES_PER_TOOL: Final = 50
+# An enum member's `.value` is a slow descriptor.
+_OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
+_TYPES: Final[dict[ErrorType | None, str | None]] = {None: None, **{kind: kind.value for kind in ErrorType}}
 _api: Final = import_module("opentelemetry.metrics._internal")
 _lock = threading.Lock()
 _gauges: dict[str, tuple[str, Callable[[], Iterable[tuple[float, dict[str, Any]]]]]] = {}
@@ -36,8 +39,8 @@ def active() -> CallMetrics | None:
     """The instruments of the meter provider in force; None where there is none, or metrics are off."""
     # The public getter costs more than an unrecorded call while no provider is set, so the global is
     # read where it lies; a test holds it there.
-    provider = settings.meter_provider or _api._METER_PROVIDER or _unset_provider()
-    if provider is None:
+    provider = settings.meter_provider or _api._METER_PROVIDER
+    if provider is None and (_asked or (provider := _unset_provider()) is None):
         return None
     known = _current
     if known is None or known.provider is not provider:
@@ -125,24 +128,22 @@ class CallMetrics:
 
     def closed(self, tool: str, verdict: Verdict, seconds: float, attempts: int) -> None:
         """A call of ``tool`` ended; ``seconds`` count only where a body ran."""
-        error_type = verdict.error_type and verdict.error_type.value
-        outcome = verdict.outcome.value
+        outcome = _OUTCOMES[verdict.outcome]
+        error_type = _TYPES[verdict.error_type]
         with _lock:
             self._in_flight[tool] = self._in_flight.get(tool, 1) - 1
-            key = (tool, outcome, error_type, self._bounded(tool, verdict.code))
+            key = (tool, outcome, error_type, verdict.code and self._bounded(tool, verdict.code))
             self._calls[key] = self._calls.get(key, 0) + 1
             if attempts > 1:
                 self._retries[tool] = self._retries.get(tool, 0) + attempts - 1
-        if verdict.outcome is Outcome.NOT_EXECUTED:
+        if outcome == "not_executed":
             return
         attributes = {names.TOOL_NAME: tool, names.OUTCOME: outcome}
-        if verdict.outcome is Outcome.ERROR and error_type:
+        if outcome == "error" and error_type is not None:
             attributes[names.SEMCONV_ERROR_TYPE] = error_type
         self._duration.record(seconds, attributes)
 
-    def _bounded(self, tool: str, code: str | None) -> str | None:
-        if code is None:
-            return None
+    def _bounded(self, tool: str, code: str) -> str:
         seen = self._codes.setdefault(tool, set())
         if code in seen:
             return code

@@ -42,7 +42,7 @@ from acrux_otel.call import (
     unobserve,
 )
 from acrux_otel.sanitize import DETAIL_LIMIT, text
-from acrux_otel.settings import UNSET
+from acrux_otel.settings import FULL, UNSET, settings
 from acrux_otel.signature import returns_text, underlying
 from acrux_otel.span import INTERNAL, TracerSource
 
@@ -167,8 +167,10 @@ class ToolSite:
         call = Call(self, outer, args, kwargs)
         if started is not None:
             call.span, call.recording, call._previous, call._context = started, recording, parent, context
-            if recording and (self.capture == FULL or settings.capture in PERHAPS_FULL):
+            if self.capture == FULL or settings.capture in PERHAPS_FULL:
                 call.capture_arguments(started)
+            elif meters is None and self.version_id is None and not observers.any:
+                call.lean = recording and self.enforced is None and not self.suspect
         CURRENT.set(call)
         if meters is not None or observers.opened:
             call.tell_opened(meters)

@@ -21,7 +21,7 @@ from acrux_otel.sanitize import (
     text,
 )
 from acrux_otel.settings import NONE, settings
-from acrux_otel.verdict import Outcome
+from acrux_otel.verdict import ErrorType, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,7 +45,9 @@ __all__ = [
 
 INTERNAL: Final = SpanKind.INTERNAL
 _ERROR: Final = StatusCode.ERROR
+# An enum member's `.value` is a slow descriptor.
 _OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
+_TYPES: Final = {kind: kind.value for kind in ErrorType}
 
 
 class TracerSource:
@@ -149,11 +151,10 @@ def finish(
 
 
 def _describe(span: Span, verdict: Verdict, level: int, written: dict[str, Any]) -> None:
-    kind, code = verdict.error_type, verdict.code or "unspecified"
-    value = kind.value if kind is not None else "tool_declared"
-    detail = (
-        safe_text(verdict.detail, DETAIL_LIMIT, settings.redactor) if level != NONE and verdict.detail else ""
-    )
+    code = verdict.code or "unspecified"
+    value = _TYPES[verdict.error_type or ErrorType.TOOL_DECLARED]
+    detail = verdict.detail
+    detail = safe_text(detail, DETAIL_LIMIT, settings.redactor) if detail and level != NONE else None
     written[names.ERROR_TYPE] = value
     written[names.ERROR_CODE] = code
     if detail:
@@ -168,8 +169,9 @@ def _describe(span: Span, verdict: Verdict, level: int, written: dict[str, Any])
     written[names.SEMCONV_ERROR_TYPE] = value
     if verdict.retryable is not None:
         written[names.RETRYABLE] = verdict.retryable
-    description = detail if len(detail) <= DESCRIPTION_LIMIT // 4 else text(detail, DESCRIPTION_LIMIT)
-    span.set_status(Status(_ERROR, description or code))
+    if detail and len(detail) > DESCRIPTION_LIMIT // 4:
+        detail = text(detail, DESCRIPTION_LIMIT)
+    span.set_status(Status(_ERROR, detail or code))
 
 
 def hold(span: Span) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,9 +14,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
+import acrux_otel.tool  # noqa: F401
 import acrux_otel.verdict as verdict_module
 from acrux_otel.settings import settings
 
+tool_module = sys.modules["acrux_otel.tool"]  # the package's `tool` is the decorator
 STATUSES = {0: "UNSET", 1: "OK", 2: "ERROR"}
 
 
@@ -97,9 +100,11 @@ class Exported(SpanExporter, list[ExportedSpan]):
 @pytest.fixture(autouse=True)
 def _fresh_process_state() -> Iterator[None]:
     """Settings and what was warned of once are the process's; each test begins with neither."""
-    kept = dict(settings.__dict__)
+    kept, tools = dict(settings.__dict__), dict(tool_module._tools)
     verdict_module._warned.clear()
+    tool_module._tools.clear()
     yield
+    tool_module._tools.update(tools)
     settings.__dict__.clear()
     settings.__dict__.update(kept)
 

@@ -68,7 +68,7 @@ def test_R10_a_raising_processor_changes_nothing(where: str, caplog: pytest.LogC
         "unwrap",
         "span.TracerSource.starter",
         "span.finish",
-        "span.mark_ok",
+        "span.ended_ok",
         "span.error_on",
         "span.record_exception",
     ],
