@@ -34,6 +34,7 @@ type call struct {
 type normaliser struct {
 	rules        *rules
 	write        bool
+	rollup       bool // arguments are asked for
 	overrideOK   bool
 	maxResult    int
 	facts        facts
@@ -113,7 +114,10 @@ func (n *normaliser) readOurs(span ptrace.Span, c *call) {
 
 func (n *normaliser) readForeign(span ptrace.Span, index int, c *call) {
 	s := &n.rules.sources[index]
-	*c = call{source: index, tool: n.toolName(span, s), id: n.callID(s), args: n.arguments(s)}
+	*c = call{source: index, tool: n.toolName(span, s), id: n.callID(s)}
+	if n.rollup {
+		c.args = n.arguments(s)
+	}
 	if !n.write {
 		return
 	}
@@ -425,16 +429,16 @@ func (n *normaliser) fieldSaysFailed() bool {
 // resultSaysFailed reads the field by which a serialised framework object says that the call failed.
 func (n *normaliser) resultSaysFailed() (string, bool) {
 	for i := range n.rules.results {
-		shape := &n.rules.results[i]
-		for _, s := range shape.slots {
-			if !n.facts.present.has(s) || n.facts.values[s].Type() != pcommon.ValueTypeStr {
-				continue
-			}
-			value := n.facts.values[s].Str()
-			// "error", "isError", "is_error": without these letters no shape fits.
-			if len(value) > n.maxResult || len(value) == 0 || value[0] != '{' || !strings.Contains(value, "rror") {
-				continue
-			}
+		r := &n.rules.results[i]
+		if !n.facts.present.has(r.slot) || n.facts.values[r.slot].Type() != pcommon.ValueTypeStr {
+			continue
+		}
+		value := n.facts.values[r.slot].Str()
+		// "error", "isError", "is_error": without these letters no shape fits.
+		if len(value) > n.maxResult || len(value) == 0 || value[0] != '{' || !strings.Contains(value, "rror") {
+			continue
+		}
+		for _, shape := range r.shapes {
 			if shape.fits(value) {
 				return gjson.Get(value, shape.text).String(), true
 			}
@@ -506,7 +510,11 @@ func (n *normaliser) eventText(value pcommon.Value) string {
 // writeIdentity gives the span the GenAI names that the rest of the pipeline groups by, where it lacks them.
 func (n *normaliser) writeIdentity(span ptrace.Span, s *source, c *call) {
 	attributes := span.Attributes()
-	attributes.EnsureCapacity(attributes.Len() + 11)
+	room := 5
+	if c.errorType != "" {
+		room += 6
+	}
+	attributes.EnsureCapacity(attributes.Len() + room)
 	present := n.facts.present
 	attributes.PutStr(attrNormalisedFrom, s.name)
 	if !present.has(slotOperation) {

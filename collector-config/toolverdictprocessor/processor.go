@@ -72,7 +72,7 @@ const keptEntries = 1 << 14
 func newWorkspace(cfg *Config, r *rules) *workspace {
 	w := &workspace{numbers: map[pcommon.TraceID]int32{}}
 	w.normaliser = normaliser{
-		rules: r, write: cfg.Normalise, overrideOK: cfg.OverrideOK, maxResult: cfg.MaxContentBytes,
+		rules: r, write: cfg.Normalise, rollup: cfg.Rollup, overrideOK: cfg.OverrideOK, maxResult: cfg.MaxContentBytes,
 		normalised: make([]int64, len(r.sources)),
 	}
 	w.rollup = rollup{cfg: cfg, rules: r, write: w.normaliser.writeVerdict}

@@ -144,11 +144,16 @@ type failedField struct {
 	value string
 }
 
+// results are the shapes that one attribute may hold.
+type results struct {
+	slot   slot
+	shapes []*resultShape
+}
+
 type resultShape struct {
-	slots []slot
-	is    []expectation
-	has   []string
-	text  string
+	is   []expectation
+	has  []string
+	text string
 }
 
 type expectation struct {
@@ -169,7 +174,7 @@ type rules struct {
 	httpStatus     []slot
 	jsonRPC        []slot
 	grpc           []slot
-	results        []resultShape
+	results        []results
 	classes        map[string]*classRule // exceptions and control flow
 	errorTypes     map[string]*classRule // classes, and values that are no class names
 	other          string
@@ -259,7 +264,7 @@ func (r *rules) compileEvidence(file *ruleFile) error {
 	r.jsonRPC = r.slots(file.JSONRPC)
 	r.grpc = r.slots(file.GRPC)
 	for _, row := range file.Results {
-		shape := resultShape{slots: r.slots(row.Attributes), has: row.Has, text: row.Text}
+		shape := &resultShape{has: row.Has, text: row.Text}
 		for p, want := range row.Is {
 			switch want := want.(type) {
 			case string:
@@ -270,9 +275,21 @@ func (r *rules) compileEvidence(file *ruleFile) error {
 				errs = append(errs, fmt.Errorf("rules.yaml: results %q: %s is %v; expected a string or a bool", row.Name, p, want))
 			}
 		}
-		r.results = append(r.results, shape)
+		for _, name := range row.Attributes {
+			r.addResult(r.keys.slot(name), shape)
+		}
 	}
 	return errors.Join(errs...)
+}
+
+func (r *rules) addResult(s slot, shape *resultShape) {
+	for i := range r.results {
+		if r.results[i].slot == s {
+			r.results[i].shapes = append(r.results[i].shapes, shape)
+			return
+		}
+	}
+	r.results = append(r.results, results{s, []*resultShape{shape}})
 }
 
 func (r *rules) compileClasses(file *ruleFile) error {

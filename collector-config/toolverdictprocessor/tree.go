@@ -4,6 +4,7 @@ package toolverdictprocessor
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -43,7 +44,7 @@ const (
 // tree is a trace's spans with their parents found.
 type tree struct {
 	entries []entry
-	byID    map[pcommon.SpanID]int32
+	byID    map[uint64]int32 // by the id's bytes as a number, which hashes faster
 	path    []int32
 	root    int32 // the span without a parent that starts first, or none
 	orphan  int32 // the span whose parent is missing that starts first, or none
@@ -56,7 +57,7 @@ func (t *tree) build(entries []entry) {
 	t.entries = entries
 	t.root, t.orphan, t.orphans, t.odd = none, none, 0, 0
 	if t.byID == nil {
-		t.byID = make(map[pcommon.SpanID]int32, len(entries))
+		t.byID = make(map[uint64]int32, len(entries))
 	}
 	clear(t.byID)
 	for i := range entries {
@@ -65,12 +66,13 @@ func (t *tree) build(entries []entry) {
 			t.odd++
 			continue
 		}
-		if _, exists := t.byID[e.id]; exists {
+		id := number(e.id)
+		if _, exists := t.byID[id]; exists {
 			e.duplicate = true
 			t.odd++
 			continue
 		}
-		t.byID[e.id] = int32(i)
+		t.byID[id] = int32(i)
 	}
 	for i := range entries {
 		t.link(int32(i))
@@ -79,6 +81,8 @@ func (t *tree) build(entries []entry) {
 		t.climb(int32(i))
 	}
 }
+
+func number(id pcommon.SpanID) uint64 { return binary.NativeEndian.Uint64(id[:]) }
 
 func (t *tree) link(i int32) {
 	e := &t.entries[i]
@@ -91,7 +95,7 @@ func (t *tree) link(i int32) {
 		t.root = t.earlier(t.root, i)
 		return
 	}
-	parent, found := t.byID[e.parentID]
+	parent, found := t.byID[number(e.parentID)]
 	if !found {
 		t.orphans++
 		t.orphan = t.earlier(t.orphan, i)
