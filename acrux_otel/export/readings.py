@@ -13,6 +13,7 @@ from opentelemetry.sdk.resources import Resource
 
 from acrux_otel import attributes as names
 from acrux_otel.export import exit as exiting
+from acrux_otel.export.delivery import METRICS_PATIENCE, Delivery
 from acrux_otel.export.instance import identified
 from acrux_otel.export.otlp import MetricExport
 from acrux_otel.settings import settings
@@ -34,6 +35,7 @@ class Readings:
 
     def __init__(self, exporters: Sequence[MetricExport], resource: Resource) -> None:
         self._exporters, self._resource = list(exporters), resource
+        self._inherited: list[MetricExport] = []
         self._all: list[tuple[MeterProvider, exiting.Blocking]] = []
         self.provider = self._make()
         exiting.reset_in_children(self)
@@ -57,7 +59,7 @@ class Readings:
 
     def end_by(self, deadline: float) -> None:
         """See `Outlet`."""
-        for exporter in self._exporters:
+        for exporter in (*self._inherited, *self._exporters):
             exporter.delivery.end_by(deadline)
 
     def ended_by(self, deadline: float) -> None:
@@ -73,9 +75,10 @@ class Readings:
         """Let tool calls be counted anew in a child; what it inherits, its parent sends."""
         inherited, self._exporters = (
             self._exporters,
-            [MetricExport(exporter.delivery) for exporter in self._exporters],
+            [MetricExport(Delivery(each.delivery.target, METRICS_PATIENCE)) for each in self._exporters],
         )
         for exporter in inherited:
             exporter.leave_out(_OURS)
+        self._inherited += inherited
         if settings.meter_provider in (None, *(provider for provider, _ in self._all)):
             settings.meter_provider = self._make()
