@@ -392,14 +392,15 @@ class Call:
             return True
         self.verdict = _OK
         try:
-            if span.ended_ok(target):
-                return True
+            if not span.ended_ok(target):  # its body put an error on the span
+                self._unclosed = True
+                return False
         except Exception as error:
             problem("a span was written", error)
             self._end(target)
-            return True
-        self._unclosed = True  # its body put an error on the span
-        return False
+        if self.meters is not None:
+            self._tell_closed(_OK)
+        return True
 
     def _judge_plain(self, result: Any) -> Verdict:
         try:

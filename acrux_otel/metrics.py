@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ __all__ = ["CallMetrics", "active", "gauge"]
 # The convention's buckets for gen_ai.execute_tool.duration, in seconds.
 _BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
 _CODES_PER_TOOL: Final = 50
+_PENDING: Final = 4096
 # An enum member's `.value` is a slow descriptor.
 _OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
 _TYPES: Final[dict[ErrorType | None, str | None]] = {None: None, **{kind: kind.value for kind in ErrorType}}
@@ -93,6 +95,7 @@ class CallMetrics:
         self.provider = provider
         self._meter = meter = provider.get_meter(names.SCOPE, VERSION, schema_url=names.SCHEMA_URL)
         self._duration = _histogram(meter)
+        self._pending: deque[tuple[float, dict[str, Any]]] = deque()
         self._calls: dict[tuple[str, str, str | None, str | None], int] = {}
         self._codes: dict[str, set[str]] = {}
         self._in_flight: dict[str, int] = {}
@@ -141,7 +144,12 @@ class CallMetrics:
         attributes = {names.TOOL_NAME: tool, names.OUTCOME: outcome}
         if outcome == "error" and error_type is not None:
             attributes[names.SEMCONV_ERROR_TYPE] = error_type
-        self._duration.record(seconds, attributes)
+        # Recording costs as much as a third of a span; the reader's thread does it at its next
+        # collection. Past the bound each call pays for itself, so memory stays bounded too.
+        if len(self._pending) < _PENDING:
+            self._pending.append((seconds, attributes))
+        else:
+            self._duration.record(seconds, attributes)
 
     def _bounded(self, tool: str, code: str) -> str:
         seen = self._codes.setdefault(tool, set())
@@ -152,7 +160,15 @@ class CallMetrics:
         seen.add(code)
         return code
 
+    def _record_pending(self) -> None:
+        try:
+            while True:
+                self._duration.record(*self._pending.popleft())
+        except IndexError:
+            pass
+
     def _read_calls(self, _: object) -> Iterable[Observation]:
+        self._record_pending()
         with _lock:
             counted = list(self._calls.items())
         for (tool, outcome, error_type, code), calls in counted:
@@ -186,6 +202,7 @@ def _after_fork() -> None:
     _lock = threading.Lock()
     if _current is not None:
         _current._in_flight.clear()
+        _current._pending.clear()  # the parent records its own
 
 
 if hasattr(os, "register_at_fork"):

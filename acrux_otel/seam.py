@@ -169,7 +169,7 @@ class ToolSite:
             call.span, call.recording, call._previous, call._context = started, recording, parent, context
             if self.capture == FULL or settings.capture in PERHAPS_FULL:
                 call.capture_arguments(started)
-            elif meters is None and self.version_id is None and not observers.any:
+            elif self.version_id is None and not observers.any:
                 call.lean = recording and self.enforced is None and not self.suspect
         CURRENT.set(call)
         if meters is not None or observers.opened:
