@@ -14,35 +14,41 @@ const maxAsked = 10_000
 
 // modelCalls matches the tool calls that models asked for with the answers they got.
 type modelCalls struct {
-	asked    map[string]string // call id -> tool, where known
-	answered map[string]struct{}
-	blind    bool // some answers could not be read, so nothing can be said to be missing
+	open  map[string]string // call ids without an answer so far -> tool, where known
+	seen  bool              // some answer was seen, so answers are recorded here
+	blind bool              // some answers could not be read, so nothing can be said to be missing
 }
 
 // unanswered counts call ids that a model span lists and that nothing in the trace answers: no span of a
-// tool call has the id, and no later message to a model brings a result for it. The claim is made only
-// where answers are seen at all: with no ids on tool spans and no messages captured, nothing is known.
+// tool call has the id, and no message to a model brings a result for it. The claim is made only where
+// answers are seen at all: with no ids on tool spans and no messages captured, nothing is known. Messages
+// repeat a whole history, so they are read only where the tool spans leave something open.
 func (m *modelCalls) unanswered(r *rules, entries []entry, calls []call, limit int) int64 {
 	m.reset()
 	for i := range entries {
 		if e := &entries[i]; e.model && !e.duplicate {
-			m.read(r, e.span.Attributes(), limit)
+			m.readAsked(r, e.span.Attributes(), limit)
 		}
 	}
-	if m.blind || len(m.asked) == 0 {
+	if len(m.open) == 0 {
 		return 0
 	}
 	for i := range entries {
-		if c := entries[i].call; c != none && calls[c].id != "" {
-			m.answered[calls[c].id] = struct{}{}
+		if c := entries[i].call; c != none {
+			m.answer(calls[c].id, "")
 		}
 	}
-	if len(m.answered) == 0 {
+	for i := range entries {
+		if e := &entries[i]; len(m.open) > 0 && e.model && !e.duplicate {
+			m.readAnswers(r, e.span.Attributes(), limit)
+		}
+	}
+	if m.blind || !m.seen {
 		return 0
 	}
 	var missing int64
-	for id, tool := range m.asked {
-		if _, ok := m.answered[id]; !ok && !r.frameworkAnswers(tool) {
+	for _, tool := range m.open {
+		if !r.frameworkAnswers(tool) {
 			missing++
 		}
 	}
@@ -50,43 +56,59 @@ func (m *modelCalls) unanswered(r *rules, entries []entry, calls []call, limit i
 }
 
 func (m *modelCalls) reset() {
-	if m.asked == nil {
-		m.asked, m.answered = map[string]string{}, map[string]struct{}{}
+	if m.open == nil {
+		m.open = map[string]string{}
 	}
-	clear(m.asked)
-	clear(m.answered)
-	m.blind = false
+	clear(m.open)
+	m.seen, m.blind = false, false
 }
 
-func (m *modelCalls) read(r *rules, attributes pcommon.Map, limit int) {
+func (m *modelCalls) readAsked(r *rules, attributes pcommon.Map, limit int) {
 	for key, value := range attributes.All() {
-		switch {
-		case key == r.messageAsked.Attribute:
-			_ = eachPart(value, limit, r.messageAsked.Type, m.ask)
-		case key == r.messageAnswer.Attribute:
-			m.blind = !eachPart(value, limit, r.messageAnswer.Type, m.answer) || m.blind
-		case value.Type() == pcommon.ValueTypeStr:
-			m.readFlat(r, attributes, key, value.Str())
+		if key == r.messageAsked.Attribute {
+			eachPart(value, limit, r.messageAsked.Type, m.ask)
+			continue
+		}
+		for i := range r.asked {
+			if stem, ok := r.asked[i].stem(key); ok && value.Type() == pcommon.ValueTypeStr {
+				tool := ""
+				if name, ok := attributes.Get(stem + r.asked[i].Name); ok && name.Type() == pcommon.ValueTypeStr {
+					tool = name.Str()
+				}
+				m.ask(value.Str(), tool)
+			}
 		}
 	}
 }
 
-func (m *modelCalls) readFlat(r *rules, attributes pcommon.Map, key, id string) {
-	for i := range r.asked {
-		if stem, ok := r.asked[i].stem(key); ok {
-			tool := ""
-			if name, ok := attributes.Get(stem + r.asked[i].Name); ok {
-				tool = name.AsString()
+func (m *modelCalls) readAnswers(r *rules, attributes pcommon.Map, limit int) {
+	for key, value := range attributes.All() {
+		if key == r.messageAnswer.Attribute {
+			if value.Type() == pcommon.ValueTypeStr && (len(value.Str()) > limit || !gjson.Valid(value.Str())) {
+				m.blind = true
+				return
 			}
-			m.ask(id, tool)
-			return
+			eachPart(value, limit, r.messageAnswer.Type, m.answer)
+			continue
+		}
+		for i := range r.answered {
+			if _, ok := r.answered[i].stem(key); ok && value.Type() == pcommon.ValueTypeStr {
+				m.answer(value.Str(), "")
+			}
 		}
 	}
-	for i := range r.answered {
-		if _, ok := r.answered[i].stem(key); ok {
-			m.answer(id, "")
-			return
-		}
+}
+
+func (m *modelCalls) ask(id, tool string) {
+	if id != "" && len(id) <= maxName && len(m.open) < maxAsked {
+		m.open[id] = tool
+	}
+}
+
+func (m *modelCalls) answer(id, _ string) {
+	if id != "" {
+		m.seen = true
+		delete(m.open, id)
 	}
 }
 
@@ -99,30 +121,14 @@ func (k *keyRow) stem(key string) (string, bool) {
 	return key[:len(key)-len(k.Suffix)], true
 }
 
-func (m *modelCalls) ask(id, tool string) {
-	if id != "" && len(id) <= maxName && len(m.asked) < maxAsked {
-		m.asked[id] = tool
-	}
-}
-
-func (m *modelCalls) answer(id, _ string) {
-	if len(m.answered) >= maxAsked || len(id) > maxName {
-		m.blind = true
-		return
-	}
-	if id != "" {
-		m.answered[id] = struct{}{}
-	}
-}
-
 // eachPart calls fn with the id and name of every message part of a kind; messages are a JSON string or a
-// structured value. It reports whether they could be read to the end.
-func eachPart(value pcommon.Value, limit int, kind string, fn func(id, name string)) bool {
+// structured value.
+func eachPart(value pcommon.Value, limit int, kind string, fn func(id, name string)) {
 	switch value.Type() {
 	case pcommon.ValueTypeStr:
 		json := value.Str()
-		if len(json) > limit || !gjson.Valid(json) {
-			return false
+		if len(json) > limit || !strings.Contains(json, kind) {
+			return
 		}
 		gjson.Parse(json).ForEach(func(_, message gjson.Result) bool {
 			message.Get("parts").ForEach(func(_, part gjson.Result) bool {
@@ -146,7 +152,6 @@ func eachPart(value pcommon.Value, limit int, kind string, fn func(id, name stri
 			}
 		}
 	}
-	return true
 }
 
 func child(value pcommon.Value, key string) (pcommon.Value, bool) {
