@@ -43,7 +43,7 @@ from acrux_otel.call import (
 )
 from acrux_otel.sanitize import DETAIL_LIMIT, text
 from acrux_otel.settings import FULL, UNSET, settings
-from acrux_otel.signature import returns_text, underlying
+from acrux_otel.definition.signature import returns_text, underlying
 from acrux_otel.span import INTERNAL, TracerSource
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from acrux_otel import drive
 from acrux_otel.definition import ToolAnnotations, ToolDefinition, define
 from acrux_otel.seam import ToolSite
 from acrux_otel.settings import capture_level
-from acrux_otel.signature import returns_text, strip_tool_result, underlying
+from acrux_otel.definition.signature import returns_text, strip_tool_result, underlying
 from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class _Arguments:
             )
             hidden = set(self._names[:1]) if self._takes_instance else set()
             if self._inject:
-                from acrux_otel.signature import injected_parameters
+                from acrux_otel.definition.signature import injected_parameters
 
                 hidden |= injected_parameters(self._function, self._inject)
             self._hidden = frozenset(hidden)

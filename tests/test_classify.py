@@ -44,7 +44,7 @@ from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 from vectors import CASES, Case, NeedsApproval, by_id
 
-from acrux_otel import rules
+from acrux_otel.classify import rules
 from acrux_otel import verdict as verdict_module
 from acrux_otel.classify import (
     circuit_open,
@@ -60,13 +60,13 @@ from acrux_otel.classify import (
     register_classifier,
     unknown_tool,
 )
-from acrux_otel.evidence import dotted
+from acrux_otel.classify.evidence import dotted
 from acrux_otel.verdict import ErrorType, Outcome, Verdict
 
 if sys.version_info < (3, 11):
     from exceptiongroup import BaseExceptionGroup, ExceptionGroup
 
-classify_module = sys.modules["acrux_otel.classify"]
+classify_module = sys.modules["acrux_otel.classify.walk"]
 
 
 def fields(verdict: Verdict) -> dict[str, Any]:
@@ -918,7 +918,7 @@ def test_a_flood_of_types_does_not_grow_memory() -> None:
         classify(type(f"E{number}", (Exception,), {})("x"))
         declared_by_result(type(f"R{number}", (), {})())
     assert len(classify_module._facts_of) <= 1024
-    assert len(sys.modules["acrux_otel.declared"]._declared_of) <= 1024
+    assert len(sys.modules["acrux_otel.classify.declared"]._declared_of) <= 1024
 
 
 def test_no_library_is_imported() -> None:
@@ -952,7 +952,7 @@ RENAMED = {  # older releases, other libraries' layouts, and what newer Pythons 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_tables_name_classes_where_the_installed_libraries_have_them() -> None:
     """A class that a library moved or renamed would be recognised no longer."""
-    named_in_tables = {*rules.TABLE, *rules.ENDINGS, *sys.modules["acrux_otel.declared"]._RESULTS}
+    named_in_tables = {*rules.TABLE, *rules.ENDINGS, *sys.modules["acrux_otel.classify.declared"]._RESULTS}
     found, wrong = set(), set()
     for name in named_in_tables - RENAMED:
         module, _, class_name = name.rpartition(".")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: UP007, UP045 (both spellings of a union are inputs here)
-"""What a callable looks like to others: `acrux_otel.signature`."""
+"""What a callable looks like to others: `acrux_otel.definition.signature`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acrux_otel import verdict
-from acrux_otel.signature import (
+from acrux_otel.definition.signature import (
     default_name,
     display_name,
     injected_parameters,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From an exception, or a framework's own error result, to a `Verdict`.
 
-Types and typed attributes decide, never prose; what they mean is data in `acrux_otel.rules`. Imports that,
+Types and typed attributes decide, never prose; what they mean is data in `rules`. Imports that,
 `.evidence`, `.declared` and `.verdict`.
 """
 
@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
-from acrux_otel.declared import declared_by_result, mcp_failure
-from acrux_otel.evidence import (
+from acrux_otel.classify.declared import declared_by_result, mcp_failure
+from acrux_otel.classify.evidence import (
     cause_of,
     code_of,
     cut,
@@ -23,7 +23,7 @@ from acrux_otel.evidence import (
     seconds,
     status_of,
 )
-from acrux_otel.rules import ENDINGS, GROUPS, Rule, error, http_error, rule_of
+from acrux_otel.classify.rules import ENDINGS, GROUPS, Rule, error, http_error, rule_of
 from acrux_otel.verdict import ErrorType, Outcome, Verdict, slug, warn_once
 
 __all__ = [

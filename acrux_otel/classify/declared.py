@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from acrux_otel.evidence import cut, dotted, get
+from acrux_otel.classify.evidence import cut, dotted, get
 from acrux_otel.verdict import ErrorType, Outcome, Verdict, slug
 
 __all__ = ["declared_by_result", "mcp_failure"]

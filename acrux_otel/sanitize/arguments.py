@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from .payload import key_text, number
-from .plain import MAX_DEPTH, plain, type_name
+from acrux_otel.sanitize.payload import key_text, number
+from acrux_otel.sanitize.plain import MAX_DEPTH, plain, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,7 @@ def _canonical_list(
 ) -> None:
     if total > _LIST:
         base = list if issubclass(type(value), list) else tuple if issubclass(type(value), tuple) else None
-        last = items[-_LIST // 2 :] if base is None else base.__getitem__(value, slice(-_LIST // 2, None))  # type: ignore[arg-type,call-overload]
+        last = items[-_LIST // 2 :] if base is None else base.__getitem__(value, slice(-_LIST // 2, None))  # type: ignore[call-overload]
         items = [*items[: _LIST // 2], *last]
     for item in items:
         _canonical(item, parts, depth - 1, fuel)

@@ -17,14 +17,14 @@ import pydantic_core
 import typing_extensions
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from acrux_otel.fingerprint import as_json, canonical, children, name_definitions
-from acrux_otel.signature import rebuild, resolved_hints
+from acrux_otel.definition.fingerprint import as_json, canonical, children, name_definitions
+from acrux_otel.definition.signature import rebuild, resolved_hints
 from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema
 
-    from acrux_otel.definition import ToolDefinition
+    from acrux_otel.definition.contract import ToolDefinition
 
 __all__ = [
     "UNSET",

@@ -12,10 +12,10 @@ import os.path
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from .arguments import arguments_hash
-from .payload import number, payload, size
-from .plain import as_text, bound, plain, type_name
-from .redact import MARGIN, Redactor
+from acrux_otel.sanitize.arguments import arguments_hash
+from acrux_otel.sanitize.payload import number, payload, size
+from acrux_otel.sanitize.plain import as_text, bound, plain, type_name
+from acrux_otel.sanitize.redact import MARGIN, Redactor
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -53,7 +53,7 @@ _LINE_BYTES: Final = 200
 _HEADER: Final = "Traceback (most recent call last):"
 _BY_CAUSE: Final = "\n\nThe above exception was the direct cause of the following exception:\n\n"
 _BY_CONTEXT: Final = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
-_OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 _frames: dict[tuple[str, int, str], str] = {}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, final
 
-from .verdict import warn_once
+from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable

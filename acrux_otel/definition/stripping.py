@@ -13,7 +13,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Final
 
-from acrux_otel.callables import display_name, raw_annotations, underlying
+from acrux_otel.definition.callables import display_name, raw_annotations, underlying
 from acrux_otel.verdict import ToolResult, warn_once
 
 __all__ = ["rebuild", "returns_text", "strip_tool_result"]

@@ -15,8 +15,14 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from acrux_otel.callables import default_name, display_name, raw_annotations, read_signature, underlying
-from acrux_otel.stripping import rebuild, returns_text, strip_tool_result
+from acrux_otel.definition.callables import (
+    default_name,
+    display_name,
+    raw_annotations,
+    read_signature,
+    underlying,
+)
+from acrux_otel.definition.stripping import rebuild, returns_text, strip_tool_result
 from acrux_otel.verdict import warn_once
 
 __all__ = [

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from acrux_otel.fingerprint import as_json, canonical
+from acrux_otel.definition.fingerprint import as_json, canonical
 from acrux_otel.verdict import warn_once
 
 __all__ = ["check_schema", "mismatch"]

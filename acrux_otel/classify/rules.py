@@ -9,7 +9,7 @@ import errno
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from acrux_otel.evidence import (
+from acrux_otel.classify.evidence import (
     args_of,
     cause_of,
     code_of,

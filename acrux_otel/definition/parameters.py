@@ -21,13 +21,13 @@ import pydantic_core
 import typing_extensions
 from pydantic.fields import FieldInfo
 
-from acrux_otel.fingerprint import as_json, canonical
-from acrux_otel.schema import UNSET, first_line, model_schema, polished, portable
-from acrux_otel.signature import injected_parameters, read_signature, resolved_hints
+from acrux_otel.definition.fingerprint import as_json, canonical
+from acrux_otel.definition.schema import UNSET, first_line, model_schema, polished, portable
+from acrux_otel.definition.signature import injected_parameters, read_signature, resolved_hints
 from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
-    from acrux_otel.definition import ToolDefinition
+    from acrux_otel.definition.contract import ToolDefinition
 
 __all__ = ["bind", "injected_of", "parameters_schema"]
 

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from acrux_otel.signature import default_name, display_name, local_names
+from acrux_otel.definition.signature import default_name, display_name, local_names
 
 __all__ = [
     "ToolAnnotations",
@@ -121,7 +121,7 @@ class ToolDefinition:
     def docs(self) -> tuple[str | None, dict[str, str]]:
         """The docstring's description, and what it says of each parameter."""
         if "docs" not in self._lazy:
-            from acrux_otel.docstring import read_docstring
+            from acrux_otel.definition.docstring import read_docstring
 
             self._lazy.setdefault("docs", read_docstring(self.fn))
         return self._lazy["docs"]  # type: ignore[no-any-return]
@@ -131,7 +131,7 @@ class ToolDefinition:
         """JSON Schema 2020-12 of the arguments: an object, its ``$defs`` at the root."""
         if self._given is not None:
             return self._given
-        from acrux_otel.parameters import parameters_schema
+        from acrux_otel.definition.parameters import parameters_schema
 
         return self._once("parameters", parameters_schema)  # type: ignore[no-any-return]
 
@@ -145,7 +145,7 @@ class ToolDefinition:
         enforced = self.enforced_result
         if enforced is not None:
             return enforced
-        from acrux_otel.schema import result_schema
+        from acrux_otel.definition.schema import result_schema
 
         return self._once("result", result_schema)  # type: ignore[no-any-return]
 
@@ -154,7 +154,7 @@ class ToolDefinition:
         """The schema that results are checked against: what was given as ``result_schema=``."""
         if self._enforced is None or isinstance(self._enforced, dict):
             return self._enforced
-        from acrux_otel.schema import enforced_schema
+        from acrux_otel.definition.schema import enforced_schema
 
         return self._once("enforced", enforced_schema)  # type: ignore[no-any-return]
 
@@ -166,7 +166,7 @@ class ToolDefinition:
     @property
     def injected(self) -> dict[str, Any]:
         """The parameters that the program hands in, with their resolved types."""
-        from acrux_otel.parameters import injected_of
+        from acrux_otel.definition.parameters import injected_of
 
         return self._once("injected", injected_of)  # type: ignore[no-any-return]
 
@@ -174,7 +174,7 @@ class ToolDefinition:
     def contract_hash(self) -> str:
         """SHA-256 over schemas (without wording), annotations and executor: equal means interchangeable."""
         if "contract_hash" not in self._lazy:
-            from acrux_otel.fingerprint import contract, digest
+            from acrux_otel.definition.fingerprint import contract, digest
 
             made = [
                 contract(self.parameters),
@@ -189,7 +189,7 @@ class ToolDefinition:
     def text_hash(self) -> str:
         """SHA-256 over the description and every title, description and example in the schemas."""
         if "text_hash" not in self._lazy:
-            from acrux_otel.fingerprint import digest, wording
+            from acrux_otel.definition.fingerprint import digest, wording
 
             made = [self.description, wording(self.parameters), wording(self.result)]
             self._lazy.setdefault("text_hash", digest(made))
@@ -327,7 +327,7 @@ def validate_result(schema: ToolDefinition | Mapping[str, Any], result: Any) -> 
     wanted = schema.enforced_result if isinstance(schema, ToolDefinition) else schema
     if wanted is None:
         return None
-    from acrux_otel.conformance import mismatch
+    from acrux_otel.definition.conformance import mismatch
 
     return mismatch(wanted, result)
 
@@ -358,7 +358,7 @@ def bind_arguments(
         raise TypeError(
             f"arguments of tool {definition.name!r} must be an object, got {type(arguments).__name__}"
         )
-    from acrux_otel.parameters import bind
+    from acrux_otel.definition.parameters import bind
 
     return bind(definition, arguments, injected or {})
 
@@ -393,7 +393,7 @@ def _check_schema(name: str, keyword: str, schema: Any) -> None:
         raise TypeError(
             f"tool {name!r}: {keyword}= takes a JSON Schema (a dict), not {type(schema).__name__}"
         )
-    from acrux_otel.conformance import check_schema
+    from acrux_otel.definition.conformance import check_schema
 
     wrong = check_schema(schema)
     if wrong:
@@ -405,7 +405,7 @@ def _check_type(name: str, given: Any) -> None:
         raise TypeError(
             f"tool {name!r}: result_schema= takes a JSON Schema (dict) or a type, not {type(given).__name__}"
         )
-    from acrux_otel.schema import unusable_type
+    from acrux_otel.definition.schema import unusable_type
 
     wrong = unusable_type(given)
     if wrong:

@@ -16,7 +16,7 @@ from collections import UserDict, UserList, deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from .redact import MARGIN, MASK
+from acrux_otel.sanitize.redact import MARGIN, MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -226,7 +226,7 @@ def _exception_text(error: BaseException, room: int) -> str:
     args = BaseException.__dict__["args"].__get__(error)
     own = type(error).__str__
     if own is BaseException.__str__ and len(args) == 1 and type(args[0]) is str:
-        return cast("str", args[0])
+        return args[0]
     if (own is not BaseException.__str__ and own is not KeyError.__str__) or _small(args, [_SMALL], 0):
         return str.__str__(str(error))
     texts = [repr(a[: room + MARGIN]) if type(a) is str else f"<{type_name(a)}>" for a in args[:8]]

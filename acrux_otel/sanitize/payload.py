@@ -12,8 +12,8 @@ from __future__ import annotations
 import json.encoder
 from typing import TYPE_CHECKING, Any, Final
 
-from .plain import MAX_DEPTH, bound, plain, type_name
-from .redact import MARGIN, MASK
+from acrux_otel.sanitize.plain import MAX_DEPTH, bound, plain, type_name
+from acrux_otel.sanitize.redact import MARGIN, MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

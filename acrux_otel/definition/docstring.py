@@ -12,7 +12,7 @@ import re
 import types
 from typing import Any, Final
 
-from acrux_otel.signature import underlying
+from acrux_otel.definition.signature import underlying
 
 __all__ = ["read_docstring"]
 
