@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client and a server of the MCP SDK, joined in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp
+
+from tests.frameworks.rig import NOT_THERE, Rig, declared
+
+try:
+    from mcp.server.mcpserver import MCPServer as Server
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    V2 = True
+except ImportError:
+    from mcp.server.fastmcp import FastMCP as Server
+    from mcp.server.fastmcp.exceptions import ToolError
+
+    V2 = False
+
+__all__ = ["RIG", "V2", "Server", "ToolError", "connected", "text_of"]
+
+
+@asynccontextmanager
+async def connected(server: Any) -> Any:
+    """A client session of ``server``, high-level or low-level."""
+    if V2:
+        async with mcp.Client(server) as client:
+            yield client
+    else:
+        from mcp.shared.memory import create_connected_server_and_client_session
+
+        async with create_connected_server_and_client_session(
+            getattr(server, "_mcp_server", server)
+        ) as session:
+            yield session
+
+
+def text_of(result: Any) -> str:
+    """All text that the model gets of a result."""
+    return "\n".join(block.text for block in result.content if hasattr(block, "text"))
+
+
+class _MCP(Rig):
+    name = "acrux_mcp"
+    call_id = None
+    own_span = "tools/call " if V2 else None
+
+    def soft(self, kind: str) -> Callable[..., Any]:
+        if kind == "sync":
+
+            def forecast(city: str) -> str:
+                raise ToolError(f"no station in {city}")
+        else:
+
+            async def forecast(city: str) -> str:
+                raise ToolError(f"no station in {city}")
+
+        return forecast
+
+    async def turn(self, function: Callable[..., Any], name: str, arguments: dict[str, Any]) -> str:
+        server = Server("weather")
+        server.add_tool(function, name="forecast")
+        async with connected(server) as client:
+            return text_of(await client.call_tool(name, arguments))
+
+
+# A server does not limit the time of a tool; a client does, and that is tested apart.
+RIG = _MCP(timeout=NOT_THERE, soft=declared("tool_error"))
