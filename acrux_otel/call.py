@@ -518,7 +518,7 @@ class Call:
             extra = {names.TOOL_VERSION_ID: site.version_id, **(extra or {})}
         span.finish(target, verdict, level, extra, exception)
         if self.enriches and verdict.outcome is Outcome.ERROR:
-            span.hold(target)
+            span.hold(target, exception=exception is not None)
         if level == FULL and exception is None and verdict.outcome is not Outcome.NOT_EXECUTED:
             if self.items:
                 span.enrich(target, {names.TOOL_RESULT: f"[{','.join(self.items)}]"})

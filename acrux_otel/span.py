@@ -174,20 +174,25 @@ def _describe(span: Span, verdict: Verdict, level: int, written: dict[str, Any])
     span.set_status(Status(_ERROR, detail or code))
 
 
-def hold(span: Span) -> None:
+def hold(span: Span, *, exception: bool) -> None:
     """Keep the ERROR on a framework's span until the framework ends it.
 
     Frameworks close a tool span with OK, which is final, or with an ERROR without a description, once they
     have an answer for the model.
+
+    Args:
+        exception: the ``exception`` event is on the span, and one is enough.
     """
     try:
         span.set_status = _held  # type: ignore[method-assign]
+        if exception:
+            span.record_exception = _held  # type: ignore[method-assign]
     except AttributeError:  # a span of another SDK, with slots
         pass
 
 
 def _held(*args: object, **kwargs: object) -> None:
-    """In place of ``set_status`` where the verdict stands."""
+    """In place of what would say again, or take back, what is said already."""
 
 
 def record_exception(span: Span, exception: BaseException, level: int) -> None:
