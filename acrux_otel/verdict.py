@@ -7,18 +7,10 @@ import dataclasses
 import enum
 import logging
 import re
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    # The default keeps `r = ToolResult.error(...)` free of an annotation.
-    T = TypeVar("T", default=Any)
-    V = TypeVar("V", default=Any, covariant=True)
-else:
-    from typing import TypeVar
-
-    V = TypeVar("V", covariant=True)
+T = TypeVar("T")
+V = TypeVar("V", covariant=True)
 
 __all__ = ["ErrorType", "Outcome", "ToolCallResult", "ToolResult", "Verdict", "slug", "warn_once"]
 
@@ -122,7 +114,8 @@ class ToolResult:
                 where the tool is annotated ``-> str``.
 
         Returns:
-            A `ToolResult`, typed as whatever the tool returns.
+            A `ToolResult`, typed as whatever the tool returns. Kept in a variable first, it needs an
+            annotation: ``failed: Any = ToolResult.error(...)``.
         """
         return ToolResult(Outcome.ERROR, code, message, result)  # type: ignore[return-value]
 
