@@ -4,6 +4,7 @@ package toolverdictprocessor
 
 import (
 	"context"
+	"os"
 	"sync"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/acrux-otel/acrux-otel/collector-config/toolverdictprocessor/internal/metadata"
 )
@@ -96,4 +98,27 @@ func TestItsOwnMetricsCountWhatItDid(t *testing.T) {
 	check("traces_rolled_up", point(1, attribute.String("outcome", "error"), attribute.Bool("partial", false)))
 	check("disagreements", point(1))
 	check("malformed", point(2))
+	checkMetadata(t, tel)
+}
+
+// checkMetadata holds what metadata.yaml says of each metric to what is made: no generator does it here.
+func checkMetadata(t *testing.T, tel *componenttest.Telemetry) {
+	t.Helper()
+	data, err := os.ReadFile("metadata.yaml")
+	require.NoError(t, err)
+	var file struct {
+		Type      string
+		Telemetry struct {
+			Metrics map[string]struct{ Description, Unit string }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(data, &file))
+	assert.Equal(t, metadata.Type.String(), file.Type)
+	assert.Len(t, file.Telemetry.Metrics, 7)
+	for name, described := range file.Telemetry.Metrics {
+		got, err := tel.GetMetric("otelcol_" + name)
+		require.NoError(t, err)
+		assert.Equal(t, described.Description+" [Alpha]", got.Description)
+		assert.Equal(t, described.Unit, got.Unit)
+	}
 }

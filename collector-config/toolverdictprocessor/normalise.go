@@ -100,13 +100,17 @@ func (n *normaliser) readOurs(span ptrace.Span, c *call) {
 	c.detail = f.text(slotErrorDetail)
 	c.retryable = f.truth(slotRetryable)
 	c.attempts, _ = f.integer(slotAttempts)
-	c.args = n.arguments(nil)
+	if n.rollup {
+		c.args = n.arguments(nil)
+	}
 	// What this processor wrote earlier, in another tier, is as weak or strong as it was there.
 	if from := f.text(slotNormalisedFrom); from != "" {
 		for i := range n.rules.sources {
 			if n.rules.sources[i].name == from {
 				c.source = i
-				c.args = n.arguments(&n.rules.sources[i])
+				if n.rollup {
+					c.args = n.arguments(&n.rules.sources[i])
+				}
 			}
 		}
 	}

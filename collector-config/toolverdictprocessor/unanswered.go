@@ -3,6 +3,7 @@
 package toolverdictprocessor
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -84,7 +85,7 @@ func (m *modelCalls) readAsked(r *rules, attributes pcommon.Map, limit int) {
 func (m *modelCalls) readAnswers(r *rules, attributes pcommon.Map, limit int) {
 	for key, value := range attributes.All() {
 		if key == r.messageAnswer.Attribute {
-			if value.Type() == pcommon.ValueTypeStr && (len(value.Str()) > limit || !gjson.Valid(value.Str())) {
+			if value.Type() == pcommon.ValueTypeStr && !readable(value.Str(), limit) {
 				m.blind = true
 				return
 			}
@@ -97,6 +98,12 @@ func (m *modelCalls) readAnswers(r *rules, attributes pcommon.Map, limit int) {
 			}
 		}
 	}
+}
+
+// readable tells whether messages are there to the end. The standard library's check does not recurse, so
+// hostile nesting costs no stack.
+func readable(messages string, limit int) bool {
+	return len(messages) <= limit && json.Valid([]byte(messages))
 }
 
 func (m *modelCalls) ask(id, tool string) {
@@ -126,11 +133,11 @@ func (k *keyRow) stem(key string) (string, bool) {
 func eachPart(value pcommon.Value, limit int, kind string, fn func(id, name string)) {
 	switch value.Type() {
 	case pcommon.ValueTypeStr:
-		json := value.Str()
-		if len(json) > limit || !strings.Contains(json, kind) {
+		messages := value.Str()
+		if len(messages) > limit || !strings.Contains(messages, kind) {
 			return
 		}
-		gjson.Parse(json).ForEach(func(_, message gjson.Result) bool {
+		gjson.Parse(messages).ForEach(func(_, message gjson.Result) bool {
 			message.Get("parts").ForEach(func(_, part gjson.Result) bool {
 				if part.Get("type").Str == kind {
 					fn(part.Get("id").Str, part.Get("name").Str)

@@ -84,6 +84,7 @@ func TestUnansweredIsClaimedOnlyWithProof(t *testing.T) {
 		"tool spans have no ids": {agent, ask, ourTool(3, 10, 20, "search", "ok", nil)},
 		"spans are missing":      {agent, ask, answered, orphan},
 		"messages too long":      {agent, ask, answered, chat(5, 30, attrs{"gen_ai.input.messages": `[` + strings.Repeat(" ", defaultMaxContentBytes) + `]`})},
+		"messages nested":        {agent, ask, answered, chat(5, 30, attrs{"gen_ai.input.messages": strings.Repeat("[", 200_000)})},
 		"messages cut":           {agent, ask, answered, chat(5, 30, attrs{"gen_ai.input.messages": `[{"parts":[{"type":"tool_call_re`})},
 		"the framework answers":  {agent, handOff, answered},
 	} {
