@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
+    from acrux_otel.catalog.protocol import Catalog
+
 __all__ = ["FULL", "NONE", "UNREAD", "UNSET", "VERDICT", "Settings", "capture_level", "settings"]
 
 # How much free text may leave the process, strictest first; UNSET leaves the choice to the other side.
@@ -70,6 +72,8 @@ class Settings:
         self.metrics = os.environ.get("ACRUX_OTEL_METRICS", "").strip().lower() not in _OFF
         self.redactor = Redactor()
         self.capture: int = UNREAD
+        self.catalog: str | Catalog | None = None
+        self.catalog_mode: str | None = None
         self._payload_limit: int | None = None
 
     @property

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Syncing by itself: once per process, in the background, from the first tool call on.
+
+`arm` has it begin at the next call; nothing here blocks or fails a call, and a catalog that does not answer
+costs one warning. Imports at the top only what every call has imported already.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from acrux_otel.call import Call, observe, problem, unobserve
+from acrux_otel.verdict import warn_once
+
+if TYPE_CHECKING:
+    from acrux_otel.catalog.protocol import Catalog
+    from acrux_otel.catalog.publishing import Plan
+
+__all__ = ["arm", "pending", "start"]
+
+
+class _Sync:
+    """One sync of all tools of the process."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.catalog: Catalog | None = None
+
+    # What the end of the process and `flush` see; deadlines are `time.monotonic` seconds.
+
+    def flush_by(self, deadline: float) -> bool:
+        return self.done.wait(max(0.0, deadline - monotonic()))
+
+    def end_by(self, deadline: float) -> None:
+        hurry = getattr(self.catalog, "hurry", None)
+        if hurry is not None:
+            hurry()
+
+    def ended_by(self, deadline: float) -> None:
+        self.flush_by(deadline)
+
+
+_lock = threading.Lock()
+_current: _Sync | None = None
+
+
+def arm() -> None:
+    """Sync once more, beginning at the next tool call, with what is configured then."""
+    global _current
+    with _lock:
+        _current = None
+    observe(opened=_at_first_call)
+
+
+def start() -> None:
+    """Begin now, where it has not begun yet: for the batch runner, which knows tools before any call."""
+    global _current
+    unobserve(opened=_at_first_call)
+    with _lock:
+        if _current is not None:
+            return
+        _current = made = _Sync()
+    try:
+        threading.Thread(target=_run, args=(made,), name="acrux-otel-catalog", daemon=True).start()
+    except RuntimeError:  # no thread can be had, or the interpreter is ending
+        made.done.set()
+        raise
+
+
+def pending(timeout: float = 0.0) -> bool:
+    """Whether a sync is still running after ``timeout`` seconds; returns as soon as none is."""
+    running = _current
+    return running is not None and not running.done.wait(max(0.0, timeout))
+
+
+def _at_first_call(_call: Call) -> None:
+    start()
+
+
+def _after_fork() -> None:
+    """A thread does not come along; what it had not finished, the child does itself."""
+    global _lock, _current
+    _lock = threading.Lock()
+    if _current is not None and not _current.done.is_set():
+        _current.done = threading.Event()  # the old one's lock may be held for ever
+        _current.done.set()
+        _current = None
+        observe(opened=_at_first_call)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+# -- in the background ----------------------------------------------------------------------------------
+
+
+def _run(made: _Sync) -> None:
+    try:
+        _wait_at_exit(made)
+        _untraced()
+        _sync_all(made)
+    except BaseException as error:
+        problem("the catalog was synced", error)
+    finally:
+        made.done.set()
+
+
+def _wait_at_exit(made: _Sync) -> None:
+    from acrux_otel.export import exit as exiting
+
+    exiting.add(made)
+
+
+def _untraced() -> None:
+    """The program's own instrumentation of HTTP and SQL clients must not see these requests."""
+    from opentelemetry.context import attach, set_value
+
+    context = set_value("suppress_instrumentation", True)
+    attach(set_value("suppress_http_instrumentation", True, context))
+
+
+def _sync_all(made: _Sync) -> None:
+    from acrux_otel.catalog.errors import CatalogError
+    from acrux_otel.catalog.opening import configured, open_catalog
+
+    named = configured()
+    if named is None:
+        return
+    try:
+        made.catalog = catalog = open_catalog(named)
+    except (ValueError, ImportError, CatalogError) as error:
+        _warn("the catalog cannot be used, and spans carry no version: %s", error)
+        return
+    plans = _plans()
+    follow_only = [each for each in plans if not each.writes]
+    written = [each for each in plans if each.writes]
+    try:
+        if _mode() == "sync":
+            _write(catalog, written)
+        else:
+            _compare(catalog, written)
+        _follow(catalog, follow_only)
+    except CatalogError as error:
+        _warn("%s; tools run as ever, their spans carry no version", error)
+    finally:
+        if catalog is not named:
+            catalog.close()
+
+
+def _mode() -> str:
+    from acrux_otel.catalog.opening import mode
+
+    try:
+        return mode()
+    except ValueError as error:
+        # A typing error must not write.
+        _warn("%s; nothing is written to the catalog", error)
+        return "resolve"
+
+
+def _plans() -> list[Plan]:
+    from acrux_otel.catalog.errors import CatalogError
+    from acrux_otel.catalog.publishing import plan
+    from acrux_otel.tool import loaded_tools
+
+    places: dict[str, list[Any]] = {}
+    for tool in loaded_tools():
+        places.setdefault(tool.definition.name, []).append(tool)
+    made = []
+    for name, tools in places.items():
+        if len(tools) > 1:
+            where = " and ".join(tool.place for tool in tools)
+            _warn("tools named %r (%s) are not synced: one name is one tool in a catalog", name, where)
+            continue
+        try:
+            made.append(plan(tools[0]))
+        except CatalogError as error:
+            _warn("%s; the tool is not synced", error)
+    return made
+
+
+def _write(catalog: Catalog, plans: list[Plan]) -> None:
+    from acrux_otel.catalog.errors import CatalogRefused, InvalidTool, KeyRefused, MovesBack
+    from acrux_otel.catalog.publishing import publish, superseded
+
+    for each in plans:
+        try:
+            result = publish(catalog, each, automatic=True)
+        except MovesBack as error:
+            each.tool.site.version_id = error.version_id or f"{error.tool_id}:{error.version_number}"
+            _warn("%s", error)
+        except KeyRefused:
+            raise
+        except (InvalidTool, CatalogRefused) as error:
+            _warn("%s; the tool is not synced", error)
+        else:
+            if result.superseded_source == "dashboard":
+                _warn("%s", superseded(result))
+
+
+def _compare(catalog: Catalog, plans: list[Plan]) -> None:
+    from acrux_otel.catalog.standing import running_version, standings
+
+    unknown = []
+    for each in standings(catalog, plans):
+        version = running_version(catalog, each)
+        if version is None:
+            unknown.append(each.plan.definition.name)
+        else:
+            each.plan.tool.site.version_id = version
+    if unknown:
+        _warn(
+            "catalog %s has no version of %s as the code has it, and their spans carry none; "
+            "acrux-otel sync --diff shows the difference",
+            catalog.label,
+            _listed(unknown),
+        )
+
+
+def _follow(catalog: Catalog, plans: list[Plan]) -> None:
+    from acrux_otel.catalog.publishing import follow, resolve_all
+
+    found = resolve_all(catalog, [each.ref for each in plans])
+    for each in plans:
+        if each.ref in found:
+            follow(each.tool, found[each.ref])
+    missing = [str(each.ref) for each in plans if each.ref not in found]
+    if missing:
+        _warn("catalog %s does not have %s; their spans carry no version", catalog.label, _listed(missing))
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def _warn(message: str, *args: object) -> None:
+    warn_once(f"catalog:{message % args}"[:500], message, *args)
