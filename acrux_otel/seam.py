@@ -44,6 +44,7 @@ from acrux_otel.call import (
 from acrux_otel.sanitize import DETAIL_LIMIT, text
 from acrux_otel.settings import FULL, UNSET, settings
 from acrux_otel.definition.signature import returns_text, underlying
+from acrux_otel.expected import EXPECTED
 from acrux_otel.span import INTERNAL, TracerSource
 
 if TYPE_CHECKING:
@@ -200,9 +201,7 @@ class ToolSite:
         if within is not None:
             within.awaits = None
             joined = Joined(self, within, args, kwargs)
-            if call_id is not None:
-                joined.identify(call_id)
-            return joined
+            return _named(joined, call_id)
         call = Call(self, outer, args, kwargs)
         call.read = True
         try:
@@ -214,9 +213,7 @@ class ToolSite:
             problem("a call began", error)
         CURRENT.set(call)
         call.tell_opened(metrics.active())
-        if call_id is not None:
-            call.identify(call_id)
-        return call
+        return _named(call, call_id)
 
     def open_to_follow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, read: bool = False) -> Call:
         """Begin a call that is followed step by step also where nobody reads it."""
@@ -226,6 +223,15 @@ class ToolSite:
         if call is None:
             return Call(self, None, args, kwargs)
         return call.followed(args, kwargs) if isinstance(call, Unread) else call
+
+
+def _named(call: Call, call_id: str | None) -> Call:
+    if call_id is not None:
+        call.identify(call_id)
+    expected = EXPECTED.get()
+    if expected is not None:
+        expected.opened(call)
+    return call
 
 
 def open_call(
