@@ -129,8 +129,8 @@ class CallMetrics:
         with _lock:
             self._in_flight[tool] = self._in_flight.get(tool, 0) + 1
 
-    def closed(self, tool: str, verdict: Verdict, seconds: float, attempts: int) -> None:
-        """A call of ``tool`` ended; ``seconds`` count only where a body ran."""
+    def closed(self, tool: str, verdict: Verdict, seconds: float | None, attempts: int) -> None:
+        """A call of ``tool`` ended; ``seconds`` is None where no body ran."""
         outcome = _OUTCOMES[verdict.outcome]
         error_type = _TYPES[verdict.error_type]
         with _lock:
@@ -139,7 +139,7 @@ class CallMetrics:
             self._calls[key] = self._calls.get(key, 0) + 1
             if attempts > 1:
                 self._retries[tool] = self._retries.get(tool, 0) + attempts - 1
-        if outcome == "not_executed":
+        if seconds is None or outcome == "not_executed":
             return
         attributes = {names.TOOL_NAME: tool, names.OUTCOME: outcome}
         if outcome == "error" and error_type is not None:
