@@ -166,6 +166,8 @@ class Call:
         attributes: what an observer adds to the span at its end.
         attempts: attempts made so far, where a guard counts them.
         executed: whether the tool's body was entered.
+        items: what a generator yielded, as JSON; not None exactly where payloads are recorded.
+        truncated: original size of the arguments where they were cut, in bytes.
         run: the agent run that the call belongs to; set by the floor that knows runs.
     """
 
@@ -185,6 +187,7 @@ class Call:
     awaits: Callable[[ToolSite], bool] | None = None
     recorded: Verdict | None = None
     items: list[str] | None = None
+    truncated = 0
     run: Any = None
     _swallowed: tuple[BaseException, Verdict] | None = None
     _context: Context | None = None
@@ -230,7 +233,9 @@ class Call:
         try:
             if self.recording and settings.capture_for(self.site.capture) == FULL:
                 self.items = []
-                span.payload_attributes(target, names.TOOL_ARGUMENTS, self.arguments())
+                written = span.payload_attributes(target, names.TOOL_ARGUMENTS, self.arguments())
+                self.truncated = written.get(names.TRUNCATED_BYTES, 0)
+                span.enrich(target, written)
         except Exception as error:
             problem("arguments were recorded", error)
 
@@ -506,24 +511,24 @@ class Call:
                 problem("an observer saw a call end", error)
         if self.meters is not None:
             try:
-                self.meters.closed(self.site.name, verdict, perf_counter() - self.started, self.attempts)
+                seconds = perf_counter() - self.started if self.executed else None
+                self.meters.closed(self.site.name, verdict, seconds, self.attempts)
             except Exception as error:
                 problem("metrics were recorded", error)
 
     def _write(self, target: Span, verdict: Verdict, result: Any, exception: BaseException | None) -> None:
         site = self.site
-        level = settings.capture_for(site.capture)
         extra = self.attributes
         if site.version_id is not None:
             extra = {names.TOOL_VERSION_ID: site.version_id, **(extra or {})}
-        span.finish(target, verdict, level, extra, exception)
-        if self.enriches and verdict.outcome is Outcome.ERROR:
-            span.hold(target, exception=exception is not None)
-        if level == FULL and exception is None and verdict.outcome is not Outcome.NOT_EXECUTED:
-            if self.items:
-                span.enrich(target, {names.TOOL_RESULT: f"[{','.join(self.items)}]"})
-            else:
-                span.payload_attributes(target, names.TOOL_RESULT, result)
+        if self.items is not None and exception is None and verdict.outcome is not Outcome.NOT_EXECUTED:
+            extra = {**self._recorded_result(target, result), **(extra or {})}
+        span.finish(target, verdict, settings.capture_for(site.capture), extra, exception)
+
+    def _recorded_result(self, target: Span, result: Any) -> dict[str, Any]:
+        if self.items:
+            return {names.TOOL_RESULT: f"[{','.join(self.items)}]"}
+        return span.payload_attributes(target, names.TOOL_RESULT, result, self.truncated)
 
 
 class Joined(Call):

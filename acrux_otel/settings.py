@@ -92,7 +92,7 @@ class Settings:
         """The level in force for a tool: the stricter of those that were given, else ``verdict``."""
         if self.capture == UNREAD:
             self.capture = _capture_from_environment()
-        level = min(tool_level, self.capture)
+        level = self.capture if self.capture < tool_level else tool_level
         return VERDICT if level == UNSET else level
 
 

@@ -96,16 +96,19 @@ def error_on(span: Span) -> str | None:
     return (status.description or "") if status is not None and status.status_code is _ERROR else None
 
 
-def payload_attributes(span: Span, key: str, value: object) -> None:
-    """Record ``value`` under ``key`` as a JSON string that parses, with its original size where cut."""
-    limits = getattr(span, "_limits", None)
-    own = getattr(limits, "max_span_attribute_length", None)
+def payload_attributes(span: Span, key: str, value: object, earlier: int = 0) -> dict[str, Any]:
+    """``value`` under ``key`` as a JSON string that parses, with its original size where it was cut.
+
+    Args:
+        span: whose own limits hold.
+        earlier: original size of another payload of the same span, in bytes; the larger is told.
+    """
     limit = settings.payload_limit
-    json, cut = payload(value, min(limit, own) if isinstance(own, int) else limit, settings.redactor)
-    span.set_attribute(key, json)
-    if cut is not None:
-        earlier = (getattr(span, "attributes", None) or {}).get(names.TRUNCATED_BYTES, 0)
-        span.set_attribute(names.TRUNCATED_BYTES, max(cut, earlier))
+    own = getattr(getattr(span, "_limits", None), "max_span_attribute_length", None)
+    if own is not None and own < limit:
+        limit = own
+    json, cut = payload(value, limit, settings.redactor)
+    return {key: json} if cut is None else {key: json, names.TRUNCATED_BYTES: max(cut, earlier)}
 
 
 def enrich(span: Span, attributes: Mapping[str, Any]) -> None:

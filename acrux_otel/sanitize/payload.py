@@ -13,7 +13,7 @@ import json.encoder
 from typing import TYPE_CHECKING, Any, Final
 
 from acrux_otel.sanitize.plain import MAX_DEPTH, bound, plain, type_name
-from acrux_otel.sanitize.redact import MARGIN, MASK
+from acrux_otel.sanitize.redact import HARMLESS_LENGTH, MARGIN, MASK, _names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +28,7 @@ _CUT_WIDTH: Final = 256  # entries of a dict that are looked at where not all of
 _KEY_BYTES: Final = 256
 _INT_BITS: Final = 2000  # str() of an int is quadratic, and refuses above 640 to 4,300 digits
 _LEAST: Final = 16
+_FLAT: Final = 8
 _CUT: Final = '"…"'
 _CUT_BYTES: Final = 5
 _MORE_BYTES: Final = 32  # room for `,"…":"1234567890 more"`
@@ -57,6 +58,10 @@ def payload(value: object, limit: int, redactor: Redactor) -> tuple[str, int | N
         raises.
     """
     limit = max(limit, _LEAST)
+    if type(value) is dict:
+        flat = _flat(value, redactor)
+        if flat is not None and len(flat) <= limit:
+            return flat, None
     try:
         whole = _whole(value, "", limit, redactor)
         if whole is not None:
@@ -68,6 +73,30 @@ def payload(value: object, limit: int, redactor: Redactor) -> tuple[str, int | N
         raise
     except BaseException:  # the user's stack may be nearly used up
         return _quote(bound(f"<{type_name(value)}>", limit // 6 - 2)), None
+
+
+def _flat(value: dict[Any, Any], redactor: Redactor) -> str | None:
+    """A small dict of short, harmless scalars, which most arguments are; None for anything else."""
+    if len(value) > _FLAT or redactor.hook is not None:
+        return None
+    parts = []
+    for key, item in value.items():
+        # A key known to be no secret was looked at before, so it is text without surprises.
+        if type(key) is not str or _names.get(key) is not False or not key.isascii():
+            return None
+        kind = type(item)
+        if kind is str:
+            if len(item) >= HARMLESS_LENGTH or ":" in item or "=" in item or not item.isascii():
+                return None
+            parts.append(f"{_quote(key)}:{_quote(item)}")
+        elif kind is int and -(2**63) <= item < 2**63:
+            parts.append(f"{_quote(key)}:{item}")
+        elif item is None or kind is bool:
+            parts.append(f"{_quote(key)}:{number(item)}")
+        else:
+            return None
+    made = f"{{{','.join(parts)}}}"
+    return None if "\\u0000" in made else made
 
 
 def size(text: str) -> int:

@@ -22,7 +22,7 @@ MASK: Final = "[REDACTED]"
 MARGIN: Final = 512
 """How many characters after a cut the masks still look at."""
 
-_HARMLESS_LENGTH: Final = 15  # without ':' or '=', nothing shorter can hold a secret that we know
+HARMLESS_LENGTH: Final = 15  # without ':' or '=', nothing shorter can hold a secret that we know
 
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+").sub
 _SECRET_NAME: Final = re.compile(
@@ -154,7 +154,7 @@ class Redactor:
 
     def mask_known(self, text: str, *, cut: bool = False) -> str:
         """The default masks alone; arguments as for `mask`."""
-        if len(text) < _HARMLESS_LENGTH and ":" not in text and "=" not in text and not cut:
+        if len(text) < HARMLESS_LENGTH and ":" not in text and "=" not in text and not cut:
             return text
         try:
             return _mask(text, cut)
