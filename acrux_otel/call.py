@@ -495,6 +495,8 @@ class Call:
             problem("a span was written", error)
         if not self.enriches:
             self._end(target)
+        elif verdict.outcome is Outcome.ERROR:
+            span.hold(target, exception=exception is not None)
 
     def _end(self, target: Span) -> None:
         try:
