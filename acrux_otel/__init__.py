@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from acrux_otel._version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from acrux_otel.catalog import SyncResult, async_sync, sync
     from acrux_otel.classify import classify, register_classifier
     from acrux_otel.definition import ToolAnnotations, ToolDefinition, definition_of
     from acrux_otel.export import configure, flush, flushing
@@ -26,12 +27,14 @@ __all__ = [
     "Outcome",
     "Run",
     "RunSummary",
+    "SyncResult",
     "ToolAnnotations",
     "ToolCallResult",
     "ToolDefinition",
     "ToolResult",
     "Verdict",
     "__version__",
+    "async_sync",
     "classify",
     "configure",
     "definition_of",
@@ -41,10 +44,12 @@ __all__ = [
     "record_warning",
     "register_classifier",
     "run",
+    "sync",
     "tool",
 ]
 
 _MODULES = {
+    "catalog": ("SyncResult", "async_sync", "sync"),
     "classify": ("classify", "register_classifier"),
     "definition": ("ToolAnnotations", "ToolDefinition", "definition_of"),
     "export": ("configure", "flush", "flushing"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from acrux_otel import drive
 from acrux_otel.definition import ToolAnnotations, ToolDefinition, define
-from acrux_otel.seam import ToolSite
-from acrux_otel.settings import capture_level
 from acrux_otel.definition.signature import returns_text, strip_tool_result, underlying
+from acrux_otel.seam import Call, ToolSite, observe, unobserve
+from acrux_otel.settings import capture_level, settings
 from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
@@ -378,6 +379,16 @@ class BoundTool:
         return repr(types.MethodType(self.__func__, self.__self__))
 
 
+def _at_first_call(_call: Call) -> None:
+    """Have the catalog synced; it is a floor above, and imported only where one is configured."""
+    unobserve(opened=_at_first_call)
+    if settings.catalog is not None or os.environ.get("ACRUX_OTEL_CATALOG", "").strip():
+        from acrux_otel.catalog import automatic
+
+        automatic.start()
+
+
+observe(opened=_at_first_call)
 _tools: dict[str, list[weakref.ref[Tool]]] = {}
 
 

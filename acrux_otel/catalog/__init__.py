@@ -1,42 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The catalog: every tool's definition, versioned. Public; optional packages are loaded on first use."""
+"""The catalog: every tool's definition, versioned. Public; each name is loaded on first use."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from acrux_otel.catalog.comparison import Drift, Edit, compare, drift
-from acrux_otel.catalog.errors import (
-    AnswerUnreadable,
-    CatalogError,
-    CatalogRefused,
-    CatalogUnreachable,
-    DashboardSuperseded,
-    InvalidTool,
-    KeyRefused,
-    MovesBack,
-    NameTaken,
-    NotATool,
-    NotFound,
-)
-from acrux_otel.catalog.model import (
-    Alias,
-    Change,
-    Definition,
-    Event,
-    Page,
-    Ref,
-    Resolved,
-    SyncResult,
-    ToolEntry,
-    Version,
-)
-from acrux_otel.catalog.protocol import Browsable, Catalog
-
 if TYPE_CHECKING:
     from acrux_otel.catalog.acruxcore import AcruxCoreCatalog, ServerCatalog
+    from acrux_otel.catalog.comparison import Drift, Edit, compare, drift
+    from acrux_otel.catalog.errors import (
+        AnswerUnreadable,
+        CatalogError,
+        CatalogRefused,
+        CatalogUnreachable,
+        DashboardSuperseded,
+        InvalidTool,
+        KeyRefused,
+        MovesBack,
+        NameTaken,
+        NotATool,
+        NotFound,
+    )
     from acrux_otel.catalog.explicit import async_sync, sync
+    from acrux_otel.catalog.model import (
+        Alias,
+        Change,
+        Definition,
+        Event,
+        Page,
+        Ref,
+        Resolved,
+        SyncResult,
+        ToolEntry,
+        Version,
+    )
     from acrux_otel.catalog.opening import open_catalog
+    from acrux_otel.catalog.protocol import Browsable, Catalog
     from acrux_otel.catalog.server import catalog_app, serve
     from acrux_otel.catalog.sql import Keys, SqlCatalog
 
@@ -81,8 +80,35 @@ __all__ = [
 
 _MODULES = {
     "acruxcore": ("AcruxCoreCatalog", "ServerCatalog"),
+    "comparison": ("Drift", "Edit", "compare", "drift"),
+    "errors": (
+        "AnswerUnreadable",
+        "CatalogError",
+        "CatalogRefused",
+        "CatalogUnreachable",
+        "DashboardSuperseded",
+        "InvalidTool",
+        "KeyRefused",
+        "MovesBack",
+        "NameTaken",
+        "NotATool",
+        "NotFound",
+    ),
     "explicit": ("async_sync", "sync"),
+    "model": (
+        "Alias",
+        "Change",
+        "Definition",
+        "Event",
+        "Page",
+        "Ref",
+        "Resolved",
+        "SyncResult",
+        "ToolEntry",
+        "Version",
+    ),
     "opening": ("open_catalog",),
+    "protocol": ("Browsable", "Catalog"),
     "server": ("catalog_app", "serve"),
     "sql": ("Keys", "SqlCatalog"),
 }
