@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.frameworks import tools
 
-__all__ = ["DEFAULT", "NOT_THERE", "Rig", "declared"]
+__all__ = ["DEFAULT", "NOT_THERE", "Expected", "Rig", "declared"]
 
 Expected = tuple[str, str | None, str | None]
 NOT_THERE: Expected = ("", None, None)  # the framework has no such case

@@ -59,6 +59,7 @@ def forecast(city: str) -> dict:
     """
     if city == "Slowwater":
         released.wait(5)
+        return {"city": city}  # nobody listens any more
     return answer_for(city)
 
 

@@ -22,6 +22,7 @@ __all__ = ["FRAMEWORKS", "__version__", "instrument", "uninstrument"]
 FRAMEWORKS: Final[dict[str, str]] = {
     "acrux_mcp": "mcp:MCPInstrumentor",
     "acrux_langchain": "langchain:LangChainInstrumentor",
+    "acrux_pydantic_ai": "pydantic_ai:PydanticAIInstrumentor",
 }
 
 

@@ -84,18 +84,18 @@ class Definitions:
     """The definitions of one framework's tools, one for each tool object."""
 
     def __init__(self) -> None:
-        self._of_tools: dict[int, tuple[Callable[[], Any], ToolDefinition]] = {}
+        self._of_tools: dict[tuple[int, str], tuple[Callable[[], Any], ToolDefinition]] = {}
         self._of_names: OrderedDict[str, ToolDefinition] = OrderedDict()
 
     def of(self, tool: Any, name: str, make: Callable[[], ToolDefinition]) -> ToolDefinition:
         """The definition of ``tool``; made when it is first seen under ``name``.
 
         Args:
-            tool: an object that lives as long as the tool does.
+            tool: an object that lives as long as the tool does, or that all tools of its kind share.
         """
-        key = id(tool)
+        key = id(tool), name
         known = self._of_tools.get(key)
-        if known is not None and known[0]() is tool and known[1].name == name:
+        if known is not None and known[0]() is tool:
             return known[1]
         definition = make()
         try:
