@@ -219,7 +219,8 @@ def _export_metrics(places: Sequence[Destination], name: Given | None) -> None:
     wanted = [place.metrics for place in places if place.metrics is not None]
     if not wanted or not type(metrics_api.get_meter_provider()).__name__.startswith("_Proxy"):
         return
-    readings = Readings([MetricExport(Delivery(each, METRICS_PATIENCE)) for each in wanted], _resource(name))
+    exporters = [MetricExport(Delivery(each, METRICS_PATIENCE)) for each in wanted]
+    readings = Readings(exporters, _resource(name))
     _ours.add(readings.provider)
     metrics_api.set_meter_provider(readings.provider)
     exiting.add(readings, waits=True)

@@ -14,7 +14,6 @@ from opentelemetry.sdk.resources import Resource
 from acrux_otel import attributes as names
 from acrux_otel.export import exit as exiting
 from acrux_otel.export.delivery import METRICS_PATIENCE, Delivery
-from acrux_otel.export.instance import identified
 from acrux_otel.export.otlp import MetricExport
 from acrux_otel.settings import settings
 
@@ -28,6 +27,7 @@ class Readings:
 
     Args:
         exporters: one for each place.
+        resource: what the measurements are of.
 
     Attributes:
         provider: the one to make the global one.
@@ -42,7 +42,7 @@ class Readings:
 
     def _make(self) -> MeterProvider:
         readers = [PeriodicExportingMetricReader(exporter) for exporter in self._exporters]
-        made = MeterProvider(readers, resource=identified(self._resource), shutdown_on_exit=False)
+        made = MeterProvider(readers, resource=self._resource, shutdown_on_exit=False)
         self._all.append((made, exiting.Blocking(made.force_flush)))
         return made
 
