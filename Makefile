@@ -4,32 +4,36 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 LOCK   := requirements/dev.txt
+UV      = VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test lint bench clean
+.PHONY: help setup lock demo test test-matrix lint bench backends clean
 
 help:           ## this list
-	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 18
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: $(STAMP) ## make .venv with the locked development packages
 
 $(STAMP): $(LOCK) pyproject.toml instrumentation/pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed; this is %d.%d: make PYTHON=/path/to/python3" % sys.version_info[:2] if sys.version_info < (3, 10) else 0)'
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, this is %d.%d; try: make PYTHON=/path/to/python3" % sys.version_info[:2] if sys.version_info < (3, 10) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@echo "installing the development packages into $(VENV)"
-	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet -r $(LOCK) -e . -e instrumentation
+	@$(UV) pip install --quiet -r $(LOCK) -e . -e instrumentation
 	@touch $@
 
 lock: $(STAMP)  ## resolve requirements/dev.txt anew
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-header --no-annotate \
+	@$(UV) pip compile --quiet --upgrade --universal --python-version 3.10 --no-header --no-annotate \
 		--no-emit-index-url --group dev --all-extras pyproject.toml -o $(LOCK)
 
 demo: $(STAMP)  ## three questions, first silent, then declared
 	@$(BIN)/python examples/report_a_tool_failure.py
 
-test: $(STAMP)  ## the test suite
+test: $(STAMP)  ## the test suite; ARGS="-k name" for a part of it
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-matrix: $(STAMP) ## the core's tests on the oldest and newest Python and SDK that are supported
+	@$(BIN)/python tests/matrix.py
 
 lint: $(STAMP)  ## ruff, strict mypy, the typing test
 	@$(BIN)/ruff check .
@@ -40,6 +44,9 @@ lint: $(STAMP)  ## ruff, strict mypy, the typing test
 
 bench: $(STAMP) ## ratios against bare OpenTelemetry, written to benchmarks/README.md
 	@$(BIN)/python benchmarks/run.py
+
+backends: $(STAMP) ## build the Jaeger and the collector that the end-to-end tests use (needs Go)
+	@$(BIN)/python collector-config/build_backends.py
 
 clean:          ## remove what the targets above made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -22,11 +22,23 @@ import aiohttp
 import anthropic
 import httpx
 import httpx2
-import mcp_types
 import openai
 import pydantic
 import requests
-from mcp.shared.exceptions import MCPError
+
+try:
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import CallToolResult, TextContent
+
+    def _mcp_error(code: int, message: str) -> Exception:
+        return MCPError(code, message)
+except ImportError:  # mcp 1.x, which an old OpenTelemetry API brings
+    from mcp.shared.exceptions import McpError
+    from mcp.types import CallToolResult, ErrorData, TextContent
+
+    def _mcp_error(code: int, message: str) -> Exception:
+        return McpError(ErrorData(code=code, message=message))
+
 
 from acrux_otel.verdict import ToolResult
 
@@ -145,9 +157,10 @@ def _no_http_status() -> BaseException:
     return E("exited")
 
 
-def _mcp_result() -> mcp_types.CallToolResult:
-    text = mcp_types.TextContent(type="text", text="no such row")
-    return mcp_types.CallToolResult(is_error=True, content=[text])
+def _mcp_result() -> CallToolResult:
+    text = TextContent(type="text", text="no such row")
+    failed = "is_error" if "is_error" in CallToolResult.model_fields else "isError"
+    return CallToolResult(**{failed: True}, content=[text])
 
 
 _RAISED: Final[dict[str, Callable[[], BaseException]]] = {
@@ -201,9 +214,9 @@ _RAISED: Final[dict[str, Callable[[], BaseException]]] = {
     "openai-connection": lambda: openai.APIConnectionError(
         request=httpx2.Request("POST", "http://provider.invalid/v1")
     ),
-    "mcp-closed": lambda: MCPError(-32000, "Connection closed"),
-    "mcp-invalid-params": lambda: MCPError(-32602, "Invalid params"),
-    "mcp-internal": lambda: MCPError(-32603, "Internal error"),
+    "mcp-closed": lambda: _mcp_error(-32000, "Connection closed"),
+    "mcp-invalid-params": lambda: _mcp_error(-32602, "Invalid params"),
+    "mcp-internal": lambda: _mcp_error(-32603, "Internal error"),
     "cancelled": lambda: asyncio.CancelledError(),
     "keyboard-interrupt": lambda: KeyboardInterrupt(),
     "control-flow": lambda: NeedsApproval(),
