@@ -5,6 +5,7 @@ package toolverdictprocessor
 import (
 	"context"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -75,7 +76,7 @@ func TestItsOwnMetricsCountWhatItDid(t *testing.T) {
 	first := agent
 	first.attributes = agent.attributes.with(attrs{attrTraceOutcome: "ok"})
 	require.NoError(t, p.ConsumeTraces(context.Background(), traceOf(first,
-		sp{name: "a", id: 2, parent: 1, status: statusOK, attributes: openinference.with(attrs{"error.type": "tool_error"})},
+		sp{name: "a", id: 2, parent: 1, status: statusOK, attributes: openinference.with(attrs{"error.type": "tool_error", "tool.name": strings.Repeat("x", maxName+1)})},
 		sp{name: "b", id: 3, parent: 1, attributes: genai.with(attrs{"http.response.status_code": "503"})},
 		sp{name: "b", id: 3, parent: 1, attributes: genai},
 	)))
@@ -97,7 +98,7 @@ func TestItsOwnMetricsCountWhatItDid(t *testing.T) {
 	check("ok_left", point(1))
 	check("traces_rolled_up", point(1, attribute.String("outcome", "error"), attribute.Bool("partial", false)))
 	check("disagreements", point(1))
-	check("malformed", point(2))
+	check("malformed", point(3))
 	checkMetadata(t, tel)
 }
 

@@ -49,6 +49,31 @@ func TestTheOwnersVerdictOutranksItsLayers(t *testing.T) {
 	assert.Equal(t, int64(1), get(spans[0], attrRetries))
 }
 
+// A call of our SDK that its tool recovered stays what the tool says, and counts the retries that the guard
+// counted.
+func TestALayersFailureIsNotOurs(t *testing.T) {
+	layer := func(id uint64, from int64) sp {
+		return sp{name: "tools/call search", id: id, parent: 2, from: from, kind: client, attributes: mcp.with(attrs{"error.type": "timeout"})}
+	}
+	spans := spansOf(run(t, defaults(), traceOf(agent, ourTool(2, 1, 90, "search", "ok", nil), layer(3, 2), layer(4, 10))))
+	assert.Equal(t, okVerdict, kindOf(spans[1]))
+	assert.Equal(t, int64(0), get(spans[0], attrFailed))
+	assert.Equal(t, int64(0), get(spans[0], attrRetries))
+}
+
+// Layers in a circle, and calls without a name, are calls of their own.
+func TestLayersNeedAnOrderAndAName(t *testing.T) {
+	inner, outer := ourTool(2, 1, 2, "a", "ok", nil), ourTool(3, 1, 2, "a", "ok", nil)
+	inner.parent, outer.parent, inner.kind = 3, 2, client
+	out := spansOf(run(t, defaults(), traceOf(agent, inner, outer)))
+	assert.Len(t, out, 3)
+	assert.EqualValues(t, 1, get(out[0], attrCalls), "the circle is cut once")
+
+	nameless := attrs{"acrux.tool.outcome": "ok"}
+	got := root(t, agent, sp{id: 2, parent: 1, attributes: nameless}, sp{id: 3, parent: 2, kind: client, attributes: nameless})
+	assert.EqualValues(t, 2, get(got, attrCalls))
+}
+
 // A foreign call whose layer was made again took its last layer's verdict, and retried.
 func TestTheLastOfRepeatedLayersDecides(t *testing.T) {
 	layer := func(id uint64, from int64, more attrs) sp {

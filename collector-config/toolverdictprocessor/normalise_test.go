@@ -308,11 +308,11 @@ func TestLongContentIsNotLookedInto(t *testing.T) {
 // The status of a failed call becomes ERROR over UNSET; ERROR stays with its message; OK stays unless
 // override_ok says that it means nothing here.
 func TestStatusesArePaintedOnlyOverUnset(t *testing.T) {
-	fails := genai.with(attrs{"error.type": "tool_error", "errorDetail": strings.Repeat("é", 1000)})
+	fails := genai.with(attrs{"error.type": "tool_error", "errorDetail": "x" + strings.Repeat("é", 1000)})
 	unset := judge(t, sp{name: "x", attributes: fails})
 	assert.Equal(t, statusError, unset.Status().Code())
-	assert.Equal(t, strings.Repeat("é", maxDescription/2), unset.Status().Message())
-	assert.Equal(t, strings.Repeat("é", maxDetail/2), get(unset, attrErrorDetail))
+	assert.Equal(t, "x"+strings.Repeat("é", maxDescription/2-1), unset.Status().Message())
+	assert.Equal(t, "x"+strings.Repeat("é", maxDetail/2-1), get(unset, attrErrorDetail))
 
 	red := judge(t, sp{name: "x", status: statusError, message: "as it was", attributes: fails})
 	assert.Equal(t, "as it was", red.Status().Message())
@@ -333,6 +333,7 @@ func TestHandledExceptionsAreNoFailures(t *testing.T) {
 	event := func(escaped any) []attrs {
 		return []attrs{{"exception.type": "ValueError", "exception.escaped": escaped}}
 	}
+	cancelled := []attrs{{"exception.type": "asyncio.exceptions.CancelledError"}}
 	for name, c := range map[string]struct {
 		s    sp
 		want [3]any
@@ -342,6 +343,8 @@ func TestHandledExceptionsAreNoFailures(t *testing.T) {
 		"escaped":            {sp{exceptions: event(true)}, failed("tool_declared", "value_error")},
 		"Python's True":      {sp{exceptions: event("True")}, failed("tool_declared", "value_error")},
 		"escaped, status OK": {sp{exceptions: event(true), status: statusOK}, okVerdict},
+		"cancelled":          {sp{exceptions: cancelled}, [3]any{"cancelled", nil, nil}},
+		"cancelled, OK":      {sp{exceptions: cancelled, status: statusOK}, okVerdict},
 		"handled, ERROR":     {sp{exceptions: event(false), status: statusError}, failed("tool_declared", "value_error")},
 	} {
 		c.s.name, c.s.attributes = "x", genai
@@ -429,7 +432,7 @@ func TestOddAttributesAreBorne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			span := judge(t, sp{
 				name: huge, status: statusError, attributes: attrs{"mcp.method.name": "tools/call"}.with(odd),
-				exceptions: []attrs{{"exception.type": int64(1), "exception.message": huge + "\x00"}},
+				exceptions: []attrs{{"exception.type": int64(1), "exception.message": "\x00" + huge}},
 			})
 			require.Equal(t, "error", get(span, attrOutcome))
 			written := maps.Clone(span.Attributes().AsRaw())

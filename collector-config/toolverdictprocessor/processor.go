@@ -121,11 +121,9 @@ func (w *workspace) read(td ptrace.Traces) {
 func (w *workspace) keep(span ptrace.Span, scope string, tool, agent bool, c *call) {
 	group := w.number(span.TraceID())
 	at := none
-	warned := w.normaliser.facts.present.has(slotWarningType)
 	if tool {
 		at = int32(len(w.calls))
 		w.calls = append(w.calls, *c)
-		warned = warned || c.outcome == outcomeWarning
 	}
 	if agent {
 		w.agents[group] = true
@@ -133,7 +131,8 @@ func (w *workspace) keep(span ptrace.Span, scope string, tool, agent bool, c *ca
 	w.entries = append(w.entries, entry{
 		span: span, id: span.SpanID(), parentID: span.ParentSpanID(),
 		start: span.StartTimestamp(), end: span.EndTimestamp(), scope: scope,
-		call: at, group: group, kind: span.Kind(), model: w.normaliser.facts.model, warned: warned,
+		call: at, group: group, kind: span.Kind(), model: w.normaliser.facts.model,
+		warned: w.normaliser.facts.present.has(slotWarningType),
 	})
 }
 

@@ -157,6 +157,10 @@ func TestGroupsWithMissingSpansArePartial(t *testing.T) {
 	summedLong.attributes = agent.attributes.with(attrs{attrCalls: int64(1)})
 	earlier := agent
 	earlier.attributes = agent.attributes.with(attrs{attrPartial: true})
+	whole := agent
+	whole.attributes = agent.attributes.with(attrs{attrPartial: false})
+	summedLess := agent
+	summedLess.attributes = agent.attributes.with(attrs{attrCalls: int64(0)})
 	call := ourTool(2, 1, 2, "a", "ok", nil)
 	orphan := ourTool(3, 5, 6, "b", "ok", nil)
 	orphan.parent = 99

@@ -111,6 +111,17 @@ func TestResendsOfCallsThatDidNotRunAreExempt(t *testing.T) {
 	assert.Equal(t, int64(6), get(got, attrNotExecuted))
 }
 
+// One call that did not run excuses one resend, no more.
+func TestOneCallThatDidNotRunExcusesOneResend(t *testing.T) {
+	got := root(t, calls(8, func(i int) attrs {
+		if i == 0 {
+			return hash("h").with(attrs{"outcome": "not_executed"})
+		}
+		return hash("h")
+	})...)
+	assert.Equal(t, []any{true, "billing", int64(6), true}, stormOf(got))
+}
+
 func fails(retryable any) attrs {
 	out := hash("h").with(attrs{"outcome": "error", "errorType": "http_status", "errorCode": "http_404"})
 	if retryable != nil {
@@ -181,6 +192,7 @@ func TestTheResendAfterADependencyFailureIsExempt(t *testing.T) {
 		"A failed":                    {[]sp{agent, a(2, 0, 50, "error"), b(3, 10), b(4, 60)}, int64(1)},
 		"A was still at work":         {[]sp{agent, a(2, 0, 90, "ok"), b(3, 10), b(4, 60)}, int64(1)},
 		"the resend failed as well":   {[]sp{agent, a(2, 0, 50, "ok"), b(3, 10), b(4, 60), b(5, 70)}, int64(1)},
+		"and so once more":            {[]sp{agent, a(2, 0, 50, "ok"), b(3, 10), a(6, 55, 90, "ok"), b(4, 60), b(5, 100)}, int64(1)},
 		"A began only afterwards":     {[]sp{agent, b(3, 10), a(2, 20, 50, "ok"), b(4, 60)}, int64(1)},
 		"A ended while B was at work": {[]sp{agent, a(2, 0, 12, "ok"), b(3, 10), b(4, 60)}, int64(1)},
 	} {
