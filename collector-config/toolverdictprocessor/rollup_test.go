@@ -169,12 +169,14 @@ func TestGroupsWithMissingSpansArePartial(t *testing.T) {
 		wait  time.Duration
 		want  any
 	}{
-		"whole":                      {[]sp{agent, call}, time.Minute, nil},
-		"no root":                    {[]sp{call}, 0, true},
-		"a parent is missing":        {[]sp{agent, call, orphan}, 0, true},
-		"the SDK counted more":       {[]sp{summed, call}, 0, true},
-		"the root outlived the wait": {[]sp{long, call}, 10 * time.Second, true},
-		"the wait is not known":      {[]sp{long, call}, 0, nil},
+		"whole":                                    {[]sp{agent, call}, time.Minute, nil},
+		"no root":                                  {[]sp{call}, 0, true},
+		"a parent is missing":                      {[]sp{agent, call, orphan}, 0, true},
+		"the SDK counted more":                     {[]sp{summed, call}, 0, true},
+		"the SDK counted fewer":                    {[]sp{summedLess, call}, 0, nil},
+		"an earlier tier said whole":               {[]sp{whole, call}, 0, false},
+		"the root outlived the wait":               {[]sp{long, call}, 10 * time.Second, true},
+		"the wait is not known":                    {[]sp{long, call}, 0, nil},
 		"it outlived the wait and nothing is gone": {[]sp{summedLong, call}, 10 * time.Second, nil},
 		"an earlier tier said so":                  {[]sp{earlier, call}, 0, true},
 	} {
