@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from acrux_otel.catalog import SyncResult, async_sync, sync
     from acrux_otel.classify import classify, register_classifier
     from acrux_otel.definition import ToolAnnotations, ToolDefinition, definition_of
-    from acrux_otel.export import configure, flush, flushing
+    from acrux_otel.export import configure, flush
+    from acrux_otel.export.flushing import flushing
     from acrux_otel.run import Run, RunSummary, run
     from acrux_otel.seam import record_error, record_warning
     from acrux_otel.tool import tool

@@ -13,13 +13,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from acrux_otel.call import Call, observe, problem, unobserve
+from acrux_otel.settings import settings
 from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
     from acrux_otel.catalog.protocol import Catalog
     from acrux_otel.catalog.publishing import Plan
 
-__all__ = ["arm", "pending", "start"]
+__all__ = ["arm", "pending", "start", "use"]
 
 
 class _Sync:
@@ -45,6 +46,25 @@ class _Sync:
 
 _lock = threading.Lock()
 _current: _Sync | None = None
+
+
+def use(catalog: str | Catalog | None, mode: str | None) -> None:
+    """What ``configure(catalog=, catalog_mode=)`` does; what is None stays as it was.
+
+    Raises:
+        ValueError: something that names no catalog, or no mode.
+        ImportError: an optional package is missing.
+    """
+    from acrux_otel.catalog.opening import configured, open_catalog
+    from acrux_otel.catalog.opening import mode as checked
+
+    if mode is not None:
+        settings.catalog_mode = checked(mode)
+    if catalog is not None:
+        open_catalog(catalog)  # it connects when it is used
+        settings.catalog = catalog
+    if configured() is not None:
+        arm()
 
 
 def arm() -> None:
@@ -145,7 +165,7 @@ def _sync_all(made: _Sync) -> None:
             _compare(catalog, written)
         _follow(catalog, follow_only)
     except CatalogError as error:
-        _warn("%s; tools run as ever, their spans carry no version", error)
+        _warn("tools run as ever, but their spans carry no version, because they were not synced: %s", error)
     finally:
         if catalog is not named:
             catalog.close()

@@ -60,7 +60,8 @@ def mode(given: object = None) -> str:
     Raises:
         ValueError: neither.
     """
-    source, name = "catalog_mode", given if given is not None else settings.catalog_mode
+    source = "catalog_mode"
+    name = given if given is not None else settings.catalog_mode
     if name is None:
         source = "ACRUX_OTEL_CATALOG_MODE"
         name = os.environ.get(source, "").strip().lower() or MODES[0]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
 from opentelemetry import metrics as metrics_api
@@ -37,6 +37,9 @@ from acrux_otel.sanitize import Redactor
 from acrux_otel.settings import UNSET, capture_level, settings
 from acrux_otel.verdict import warn_once
 
+if TYPE_CHECKING:
+    from acrux_otel.catalog import Catalog
+
 __all__ = ["configure", "is_ours"]
 
 _TEMPO_PAYLOAD: Final = 2048
@@ -66,6 +69,8 @@ def configure(
     queue_backlog: Callable[[], float] | None = None,
     exit_timeout: float | None = None,
     handle_sigterm: bool | None = None,
+    catalog: str | Catalog | None = None,
+    catalog_mode: str | None = None,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> None:
@@ -97,6 +102,9 @@ def configure(
         exit_timeout: seconds for which the end of the process may be held to send what is queued; 0 does
             not wait. Default 3.
         handle_sigterm: send at SIGTERM as well, where the program does not handle that signal itself.
+        catalog: where tools are synced to by themselves: ``acruxcore``, a SQLAlchemy URL, the base URL of a
+            catalog server, or a `Catalog`. See docs/catalog.md.
+        catalog_mode: ``sync`` (default) writes to it, ``resolve`` only compares and stamps versions.
         tracer_provider: for the spans of tools, instead of the global one.
         meter_provider: for the metrics of tools, instead of the global one.
 
@@ -117,6 +125,10 @@ def configure(
             places = [destination(each, endpoint, protocol, headers, file, alone=alone) for each in wanted]
             for place in places:
                 require(place.traces)
+        if catalog is not None or catalog_mode is not None:
+            from acrux_otel.catalog import automatic
+
+            automatic.use(catalog, catalog_mode)
         _apply(capture, redact, payload_limit, metrics, exit_timeout, handle_sigterm)
         if TEMPO in chosen and given(payload_limit, "payload_limit") is None:
             settings.payload_limit = _TEMPO_PAYLOAD
