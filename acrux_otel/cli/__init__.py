@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-_GROUPS: Final = ("run", "doctor")
+_GROUPS: Final = ("run", "doctor", "sync", "catalog")
 
 
 def app() -> typer.Typer:
