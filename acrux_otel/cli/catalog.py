@@ -19,7 +19,7 @@ from acrux_otel.cli.reporting import (
 )
 
 if TYPE_CHECKING:
-    from acrux_otel.catalog import Browsable, Resolved, SqlCatalog
+    from acrux_otel.catalog import Browsable, Event, Resolved, SqlCatalog
 
 __all__ = ["register"]
 
