@@ -141,6 +141,8 @@ var kinds = []attrs{
 	mcp.with(attrs{"error.type": "tool_error"}),
 	genai.with(attrs{"gen_ai.tool.name": "a", "gen_ai.tool.call.arguments": "{}"}),
 	traceloop.with(attrs{"gen_ai.task.status": "failure", "gen_ai.tool.call.id": "c1"}),
+	genai.with(attrs{"error.type": "CancelledError"}),
+	openinference.with(attrs{"error.type": "GeneratorExit", "warning.type": "w"}),
 	asks["genai"].with(answers["genai"]("c1")),
 	{attrOutcome: int64(1), attrAttempts: "many", attrToolName: []any{}},
 }

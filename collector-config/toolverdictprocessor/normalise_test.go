@@ -338,16 +338,18 @@ func TestHandledExceptionsAreNoFailures(t *testing.T) {
 		s    sp
 		want [3]any
 	}{
-		"handled":            {sp{exceptions: event(false)}, okVerdict},
-		"Python's False":     {sp{exceptions: event("False")}, okVerdict},
-		"escaped":            {sp{exceptions: event(true)}, failed("tool_declared", "value_error")},
-		"Python's True":      {sp{exceptions: event("True")}, failed("tool_declared", "value_error")},
-		"escaped, status OK": {sp{exceptions: event(true), status: statusOK}, okVerdict},
-		"cancelled":          {sp{exceptions: cancelled}, [3]any{"cancelled", nil, nil}},
-		"cancelled, OK":      {sp{exceptions: cancelled, status: statusOK}, okVerdict},
-		"handled, ERROR":     {sp{exceptions: event(false), status: statusError}, failed("tool_declared", "value_error")},
+		"handled":                {sp{exceptions: event(false)}, okVerdict},
+		"Python's False":         {sp{exceptions: event("False")}, okVerdict},
+		"escaped":                {sp{exceptions: event(true)}, failed("tool_declared", "value_error")},
+		"Python's True":          {sp{exceptions: event("True")}, failed("tool_declared", "value_error")},
+		"escaped, status OK":     {sp{exceptions: event(true), status: statusOK}, okVerdict},
+		"cancelled":              {sp{exceptions: cancelled}, [3]any{"cancelled", nil, nil}},
+		"cancelled, OK, failed":  {sp{exceptions: cancelled, status: statusOK, attributes: attrs{"error.type": "tool_error"}}, failed("tool_declared", "tool_error")},
+		"error.type says so, OK": {sp{status: statusOK, attributes: attrs{"error.type": "CancelledError"}}, [3]any{"cancelled", nil, nil}},
+		"cancelled, OK":          {sp{exceptions: cancelled, status: statusOK}, okVerdict},
+		"handled, ERROR":         {sp{exceptions: event(false), status: statusError}, failed("tool_declared", "value_error")},
 	} {
-		c.s.name, c.s.attributes = "x", genai
+		c.s.name, c.s.attributes = "x", genai.with(c.s.attributes)
 		assert.Equal(t, c.want, kindOf(judge(t, c.s)), name)
 	}
 }
