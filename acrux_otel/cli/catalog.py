@@ -128,21 +128,7 @@ def history(
             return
         print_table(
             ("when", "who", "what", "alias", "version", "change", "from", "changelog"),
-            [
-                (
-                    each.at[:19].replace("T", " "),
-                    *(
-                        each.by,
-                        each.action,
-                        each.alias,
-                        _moved(each),
-                        each.change,
-                        each.source,
-                        each.changelog,
-                    ),
-                )
-                for each in events
-            ],
+            [_event_row(each) for each in events],
         )
 
 
@@ -256,10 +242,10 @@ def _numbered(found: Resolved) -> str:
     return f"{found.name}:{found.version_number}"
 
 
-def _moved(event: Event) -> str:
-    if event.version is None or event.previous is None:
-        return str(event.version or "")
-    return f"{event.previous} -> {event.version}"
+def _event_row(event: Event) -> tuple[object, ...]:
+    when = event.at[:19].replace("T", " ")
+    moved = event.version if event.previous is None else f"{event.previous} -> {event.version}"
+    return (when, event.by, event.action, event.alias, moved, event.change, event.source, event.changelog)
 
 
 def _first_line(text: str | None) -> str:
