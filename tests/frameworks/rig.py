@@ -43,7 +43,7 @@ class Rig:
         name: of our instrumentation, as its entry point is named.
         kinds: of functions that the framework takes.
         call_id: what the model calls the call; None where the framework does not tell.
-        own_span: how the framework's own tool span begins its name; None where it has none.
+        own_span: how the name of the framework's own tool span begins; None where it has none.
     """
 
     name = ""

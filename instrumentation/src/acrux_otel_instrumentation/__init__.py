@@ -23,6 +23,9 @@ FRAMEWORKS: Final[dict[str, str]] = {
     "acrux_mcp": "mcp:MCPInstrumentor",
     "acrux_langchain": "langchain:LangChainInstrumentor",
     "acrux_pydantic_ai": "pydantic_ai:PydanticAIInstrumentor",
+    "acrux_anthropic": "anthropic:AnthropicInstrumentor",
+    "acrux_openai_agents": "openai_agents:OpenAIAgentsInstrumentor",
+    "acrux_fastmcp": "fastmcp:FastMCPInstrumentor",
 }
 
 

@@ -27,6 +27,8 @@ __all__ = [
     "Framework",
     "Opening",
     "binding_error",
+    "body_entered",
+    "declared_error",
     "passed_through",
     "swallowing",
     "tolerant",
@@ -45,7 +47,7 @@ class Framework:
 
     Args:
         name: of our module; part of the scope of the spans.
-        scopes: the instrumentation scopes of the framework's own spans.
+        scopes: how the instrumentation scopes of the framework's own spans begin.
 
     Attributes:
         on: whether calls are recorded.
@@ -88,7 +90,7 @@ class Framework:
             return None
         span = get_current_span()
         scope = getattr(span, "instrumentation_scope", None)
-        if scope is None or scope.name not in self._scopes or not span.is_recording():
+        if scope is None or not scope.name.startswith(self._scopes) or not span.is_recording():
             return None
         outer = current_call()
         if outer is not None and outer.span is span:
@@ -163,6 +165,10 @@ class Framework:
 
     def _failed(self, call: Call, failed: Failed | None, exc: BaseException) -> None:
         meaning: Verdict | BaseException | None = None
+        if _is_ours(exc) and call.recorded is not None:
+            # A declared error in the framework's own words: nothing was raised by the tool.
+            call.declared(call.recorded)
+            return
         if failed is not None:
             try:
                 meaning = failed(call, exc)
@@ -170,8 +176,6 @@ class Framework:
                 _unknown_shape(self, error)
         if isinstance(meaning, BaseException):
             call.raised(meaning)
-        elif meaning is not None and meaning is call.recorded:
-            call.declared(meaning)
         else:
             call.raised(exc, meaning)
 
@@ -182,6 +186,18 @@ def _is_named(thing: Any) -> bool:
 
 def _unknown_shape(framework: Framework, error: BaseException) -> None:
     _log.debug("a tool call of %s has an unknown shape (%s)", framework.name, type(error).__name__)
+
+
+def declared_error(kind: type[Exception], call: Call) -> Exception:
+    """The framework's own exception for the error that ``call`` declared, where its result does not fit."""
+    declared = call.recorded
+    made = kind((declared.detail or declared.code) if declared is not None else "the tool failed")
+    made.__acrux_declared__ = True  # type: ignore[attr-defined]
+    return made
+
+
+def _is_ours(exc: BaseException) -> bool:
+    return any(getattr(each, "__acrux_declared__", False) for each in (exc, exc.__cause__))
 
 
 def tolerant(look: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -264,16 +280,23 @@ def passed_through(exc: BaseException, *functions: str) -> bool:
     return False
 
 
-def binding_error(exc: BaseException, function: Any, arguments: Mapping[str, Any]) -> Verdict | None:
-    """The verdict on a TypeError that the call of ``function`` itself raised, before its body ran."""
-    if not isinstance(exc, TypeError) or function is None:
+def body_entered(exc: BaseException, function: Any) -> bool | None:
+    """Whether ``exc`` came out of the body of ``function``; None where that cannot be told."""
+    code, trace = getattr(inspect.unwrap(function), "__code__", None), exc.__traceback__
+    if code is None:
         return None
-    function = inspect.unwrap(function)
-    code, trace = getattr(function, "__code__", None), exc.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code is code:
-            return None
+            return True
         trace = trace.tb_next
+    return False
+
+
+def binding_error(exc: BaseException, function: Any, arguments: Mapping[str, Any]) -> Verdict | None:
+    """The verdict on a TypeError that the call of ``function`` itself raised, before its body ran."""
+    if not isinstance(exc, TypeError) or function is None or body_entered(exc, function):
+        return None
+    function = inspect.unwrap(function)
     try:
         inspect.signature(function).bind(**arguments)
     except TypeError:

@@ -18,7 +18,13 @@ from typing import Any
 from acrux_otel import Outcome, ToolDefinition, Verdict
 from acrux_otel.classify import classify_arguments, invalid_result, mcp_failure, unknown_tool
 from acrux_otel.seam import Call, current_call
-from acrux_otel_instrumentation.calls import Framework, passed_through, tolerant
+from acrux_otel_instrumentation.calls import (
+    Framework,
+    body_entered,
+    declared_error,
+    passed_through,
+    tolerant,
+)
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, annotations_from
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor, installed_version
 from acrux_otel_instrumentation.patching import Hook
@@ -150,8 +156,6 @@ def _tool_failed(call: Call, exc: BaseException) -> Verdict | BaseException | No
     cause = exc.__cause__
     if cause is None:
         return None
-    if getattr(cause, "declared_by_acrux", False):
-        return call.recorded
     if type(cause).__name__ == "ValidationError" and _is_of_arguments(cause, call.site.function):
         return classify_arguments(cause)
     return cause
@@ -163,12 +167,7 @@ def _is_of_arguments(exc: BaseException, function: Any) -> bool:
         return False
     if passed_through(exc, "validate_arguments"):
         return True
-    code, trace = getattr(function, "__code__", None), exc.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code is code:
-            return False
-        trace = trace.tb_next
-    return code is not None
+    return body_entered(exc, function) is False
 
 
 def _convert_result(original: Any) -> Any:
@@ -185,9 +184,7 @@ def _convert_result(original: Any) -> Any:
             return original(self, result, *args, **kwargs)
         except Exception:
             # What says that the tool failed is not what its result type promises.
-            failure = _tool_error()(declared.detail or declared.code)
-            failure.declared_by_acrux = True
-            raise failure from None
+            raise declared_error(_tool_error(), call) from None
 
     return convert_result
 

@@ -111,10 +111,16 @@ class Patches:
         raw = vars(owner).get(name, _MISSING)
         if hook in self._applied and _is_below(raw, self._applied[hook][1]):
             return
+        if getattr(raw, "__acrux_hook__", False):
+            # A name that was imported from where it is patched already.
+            self._applied[hook] = raw.__wrapped__, raw
+            return
         if isinstance(raw, (staticmethod, classmethod)):
-            replacement: Any = type(raw)(hook.patch(raw.__func__))
+            made = hook.patch(raw.__func__)
+            replacement: Any = type(raw)(made)
         else:
-            replacement = hook.patch(getattr(owner, name))
+            made = replacement = hook.patch(getattr(owner, name))
+        made.__acrux_hook__ = True
         setattr(owner, name, replacement)
         self._applied[hook] = raw, replacement
 

@@ -48,7 +48,6 @@ def text_of(result: Any) -> str:
 class _MCP(Rig):
     name = "acrux_mcp"
     call_id = None
-    own_span = "tools/call " if V2 else None
 
     def soft(self, kind: str) -> Callable[..., Any]:
         if kind == "sync":
