@@ -82,7 +82,7 @@ def test_every_poisoned_span_arrives(
 
 def test_a_sound_span_is_not_copied() -> None:
     """Repair costs a look at the values and nothing else where nothing is wrong."""
-    span = ReadableSpan("plain", attributes={"text": "é", "list": (1, 2.5, None, "x"), "bytes": b"x"})
+    span = ReadableSpan("plain", attributes={"text": "é", "list": (1, 2.5, True, "x"), "bytes": b"x"})
     assert repaired(span) is span
 
 

@@ -133,6 +133,12 @@ class Delivery:
         self._reported = False
         exiting.reset_in_children(self)
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be sent, so that it need not even be encoded."""
+        end = self._end()
+        return self._off or (end is not None and monotonic() >= end)
+
     def send(self, body: bytes) -> bool:
         """Send one request; whether it was taken.
 

@@ -50,7 +50,7 @@ class FileSender:
 
 def as_json(request: Any) -> dict[str, Any]:
     """A request in OTLP's JSON mapping, which writes ids as hex and enums as numbers."""
-    from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
+    from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped,unused-ignore]
 
     made: dict[str, Any] = _with_hex_ids(MessageToDict(request, use_integers_for_enums=True))
     return made

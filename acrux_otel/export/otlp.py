@@ -22,6 +22,7 @@ __all__ = ["MetricExport", "SpanExport"]
 
 # Beyond what gRPC servers take by default (4 MiB), with room for framing.
 _MOST_BYTES: Final = 4_000_000
+_SHORT: Final = 16_384  # characters of each text of a span that is too large
 
 
 class SpanExport(SpanExporter):
@@ -50,34 +51,31 @@ class SpanExport(SpanExporter):
 
     def _send(self, spans: Sequence[ReadableSpan]) -> bool:
         try:
-            body = self._encode(spans)
-            if len(body) <= _MOST_BYTES and self.delivery.send(body):
-                return True
+            body = b"" if self.delivery.over else self._encode(spans)
             if len(body) <= _MOST_BYTES:
-                self.lost += len(spans)
-                return False
+                return (body != b"" and self.delivery.send(body)) or self._lose(spans)
         except SendFailed:
-            pass
+            pass  # too large for this endpoint
         except Exception as error:
-            warn_once(
-                f"export:{type(error).__name__}", "spans could not be encoded (%s)", type(error).__name__
-            )
-            self.lost += len(spans)
-            return False
-        return self._divide(spans)
+            if len(spans) == 1:
+                kind = type(error).__name__
+                warn_once(f"export:encode:{kind}", "a span could not be encoded and is lost (%s)", kind)
+                return self._lose(spans)
+        if len(spans) == 1:
+            return self._send_shortened(spans[0])
+        middle = len(spans) // 2
+        first = self._send(spans[:middle])
+        return self._send(spans[middle:]) and first
 
-    def _divide(self, spans: Sequence[ReadableSpan]) -> bool:
-        if len(spans) > 1:
-            middle = len(spans) // 2
-            first = self._send(spans[:middle])
-            return self._send(spans[middle:]) and first
-        shortened = repaired(spans[0], most=16384)
+    def _send_shortened(self, span: ReadableSpan) -> bool:
         try:
-            if self.delivery.send(self._encode([shortened])):
-                return True
-        except SendFailed:
-            pass
-        self.lost += 1
+            return self.delivery.send(self._encode([repaired(span, most=_SHORT)])) or self._lose([span])
+        except Exception:
+            warn_once("export:large", "a span is too large for its endpoint, also with its texts cut")
+            return self._lose([span])
+
+    def _lose(self, spans: Sequence[ReadableSpan]) -> bool:
+        self.lost += len(spans)
         return False
 
     def _encode(self, spans: Sequence[ReadableSpan]) -> bytes:

@@ -11,7 +11,7 @@ from acrux_otel.export.delivery import SendFailed
 from acrux_otel.export.endpoints import Target
 
 try:
-    import grpc  # type: ignore[import-untyped]
+    import grpc  # type: ignore[import-untyped,unused-ignore]
 except ImportError as missing:
     raise ImportError(
         'OTLP over gRPC needs an optional package; install it with: pip install "acrux-otel[grpc]" '

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from inspect import signature
 from time import monotonic
 from typing import Final
 
+from opentelemetry.metrics import Meter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
 
 from acrux_otel import attributes as names
 from acrux_otel.export import exit as exiting
 from acrux_otel.export.delivery import METRICS_PATIENCE, Delivery
 from acrux_otel.export.otlp import MetricExport
+from acrux_otel.metrics import _BUCKETS as DURATION_BUCKETS
 from acrux_otel.settings import settings
 
 __all__ = ["Readings"]
@@ -42,7 +47,7 @@ class Readings:
 
     def _make(self) -> MeterProvider:
         readers = [PeriodicExportingMetricReader(exporter) for exporter in self._exporters]
-        made = MeterProvider(readers, resource=self._resource, shutdown_on_exit=False)
+        made = MeterProvider(readers, resource=self._resource, shutdown_on_exit=False, views=_views())
         self._all.append((made, exiting.Blocking(made.force_flush)))
         return made
 
@@ -82,3 +87,13 @@ class Readings:
         self._inherited += inherited
         if settings.meter_provider in (None, *(provider for provider, _ in self._all)):
             settings.meter_provider = self._make()
+
+
+def _views() -> list[View]:
+    """The convention's buckets, for an API in which an instrument cannot ask for them itself."""
+    asks = "explicit_bucket_boundaries_advisory" in signature(Meter.create_histogram).parameters
+    preferred = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "").strip().lower()
+    if asks or preferred == "base2_exponential_bucket_histogram":
+        return []
+    buckets = ExplicitBucketHistogramAggregation(DURATION_BUCKETS)
+    return [View(instrument_name=names.DURATION_METRIC, meter_name=names.SCOPE, aggregation=buckets)]

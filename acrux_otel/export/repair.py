@@ -8,6 +8,7 @@ cost the batch that it travels in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -76,7 +77,21 @@ def _fit(value: object, most: int, depth: int = 0) -> bool:
         return False
     if isinstance(value, Mapping):
         return all(_fit(str(k), most) and _fit(v, most, depth + 1) for k, v in value.items())
-    return isinstance(value, (tuple, list)) and all(_fit(item, most, depth + 1) for item in value)
+    if not isinstance(value, (tuple, list)):
+        return False
+    return all((item is not None or _none_fits()) and _fit(item, most, depth + 1) for item in value)
+
+
+@cache
+def _none_fits() -> bool:
+    """Whether this encoder knows None in a list; an older one drops the attribute and logs a traceback."""
+    try:
+        from opentelemetry.exporter.otlp.proto.common._internal import _encode_value
+
+        _encode_value(None)
+    except Exception:
+        return False
+    return True
 
 
 def _encodes(value: str) -> bool:
@@ -104,7 +119,7 @@ def _value(value: Any, most: int, depth: int = 0) -> Any:
         if isinstance(value, Mapping):
             return {_text(str(k), most): _value(v, most, depth + 1) for k, v in value.items()}
         if isinstance(value, Sequence):
-            return [_value(item, most, depth + 1) for item in value]
+            return [_value(item, most, depth + 1) for item in value if item is not None or _none_fits()]
     return f"<{type(value).__name__}>"
 
 
