@@ -97,7 +97,10 @@ def mcp_failure(result: object) -> Verdict | None:
     Returns:
         ``tool_declared`` / ``tool_error``, or None. Never raises.
     """
-    if get(result, "is_error") is True or get(result, "isError") is True:
+    failed = get(result, "is_error")
+    if failed is None:  # asking a 2.x result for the old name makes a deprecation warning
+        failed = get(result, "isError")
+    if failed is True:
         return _tool_error(get(result, "content"), "tool_error")
     return None
 
