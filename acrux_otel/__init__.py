@@ -13,6 +13,20 @@ from typing import TYPE_CHECKING
 from acrux_otel._version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from acrux_otel.batch import (
+        INDEPENDENT_CALLS_HINT,
+        BatchResult,
+        HistoryProblem,
+        ToolCall,
+        ToolSession,
+        arun_tool_calls,
+        complete_history,
+        run_tool_calls,
+        to_anthropic,
+        to_openai_chat,
+        to_openai_responses,
+        validate_history,
+    )
     from acrux_otel.catalog import SyncResult, async_sync, sync
     from acrux_otel.classify import classify, register_classifier
     from acrux_otel.definition import ToolAnnotations, ToolDefinition, definition_of
@@ -24,19 +38,26 @@ if TYPE_CHECKING:
     from acrux_otel.verdict import ErrorType, Outcome, ToolCallResult, ToolResult, Verdict
 
 __all__ = [
+    "INDEPENDENT_CALLS_HINT",
+    "BatchResult",
     "ErrorType",
+    "HistoryProblem",
     "Outcome",
     "Run",
     "RunSummary",
     "SyncResult",
     "ToolAnnotations",
+    "ToolCall",
     "ToolCallResult",
     "ToolDefinition",
     "ToolResult",
+    "ToolSession",
     "Verdict",
     "__version__",
+    "arun_tool_calls",
     "async_sync",
     "classify",
+    "complete_history",
     "configure",
     "definition_of",
     "flush",
@@ -45,11 +66,30 @@ __all__ = [
     "record_warning",
     "register_classifier",
     "run",
+    "run_tool_calls",
     "sync",
+    "to_anthropic",
+    "to_openai_chat",
+    "to_openai_responses",
     "tool",
+    "validate_history",
 ]
 
 _MODULES = {
+    "batch": (
+        "INDEPENDENT_CALLS_HINT",
+        "BatchResult",
+        "HistoryProblem",
+        "ToolCall",
+        "ToolSession",
+        "arun_tool_calls",
+        "complete_history",
+        "run_tool_calls",
+        "to_anthropic",
+        "to_openai_chat",
+        "to_openai_responses",
+        "validate_history",
+    ),
     "catalog": ("SyncResult", "async_sync", "sync"),
     "classify": ("classify", "register_classifier"),
     "definition": ("ToolAnnotations", "ToolDefinition", "definition_of"),
