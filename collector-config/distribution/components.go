@@ -23,6 +23,8 @@ import (
 	tailsamplingprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/tailsamplingprocessor"
 	transformprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/transformprocessor"
 
+	toolverdictprocessor "github.com/acrux-otel/acrux-otel/collector-config/toolverdictprocessor"
+
 	"go.opentelemetry.io/collector/connector"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/extension"
@@ -44,6 +46,7 @@ func components() (otelcol.Factories, error) {
 		filterprocessor.NewFactory(),
 		tailsamplingprocessor.NewFactory(),
 		groupbytraceprocessor.NewFactory(),
+		toolverdictprocessor.NewFactory(),
 	)
 	exporters, exportersErr := otelcol.MakeFactoryMap[exporter.Factory](
 		debugexporter.NewFactory(),

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The distribution's list of parts is kept three times, for three tools: they say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+FOLDER: Final = Path(__file__).parents[2] / "collector-config" / "distribution"
+KINDS: Final = ("receivers", "processors", "exporters", "connectors", "extensions")
+
+
+def parts() -> dict[str, list[dict[str, Any]]]:
+    """builder-config.yaml: kind -> its modules, in order."""
+    config: dict[str, list[dict[str, Any]]] = yaml.safe_load(
+        (FOLDER / "builder-config.yaml").read_text("utf-8")
+    )
+    return {kind: config[kind] for kind in (*KINDS, "providers")}
+
+
+def test_the_program_has_the_parts_of_the_builder_config_in_its_order() -> None:
+    """components.go makes a factory of each module of builder-config.yaml, in the same order."""
+    source = (FOLDER / "components.go").read_text("utf-8")
+    for kind in KINDS:
+        made = re.search(rf"\t{kind}, {kind}Err := .*?\(\n(.*?)\n\t\)", source, re.DOTALL)
+        assert made is not None, kind
+        found = re.findall(r"(\w+)\.NewFactory\(\)", made[1])
+        assert found == [part["gomod"].split()[0].rpartition("/")[2] for part in parts()[kind]], kind
+
+
+def test_the_processor_is_built_from_the_folder_of_the_builder_config() -> None:
+    """go.mod takes each local module from the folder that builder-config.yaml names."""
+    manifest = (FOLDER / "go.mod").read_text("utf-8")
+    replaced = dict(re.findall(r"^replace (\S+) => (\S+)$", manifest, re.MULTILINE))
+    local = {
+        part["gomod"].split()[0]: part["path"] for kind in parts().values() for part in kind if "path" in part
+    }
+    assert replaced == local
+    assert local, "the processor of this project is a part"
