@@ -155,10 +155,8 @@ class Trace:
 
     @functools.cached_property
     def root(self) -> Span:
-        """The first span without a parent, else the first whose parent is not here, else the first."""
-        here = {span.span_id for span in self.spans}
-        orphan = next((span for span in self.spans if span.parent_id not in here), self.spans[0])
-        return next((span for span in self.spans if not span.parent_id), orphan)
+        """The earliest span without a parent, else the earliest of all."""
+        return min(self.spans, key=lambda span: (bool(span.parent_id), span.start))
 
     @property
     def name(self) -> str:
