@@ -62,6 +62,18 @@ RUN_FIRST_FAILED_TYPE: Final = "acrux.tool.first_failed.error_type"
 RUN_FIRST_FAILED_CODE: Final = "acrux.tool.first_failed.error_code"
 RUN_STOP_REASON: Final = "acrux.run.stop_reason"
 
+# only the collector processor toolverdict writes these: on a tool call of another instrumentation, and on
+# the root of a trace
+NORMALISED_FROM: Final = "acrux.tool.normalised_from"
+LAYER_OF: Final = "acrux.tool.layer_of"
+TRACE_PARTIAL: Final = "acrux.trace.partial"
+TRACE_STORM: Final = "acrux.trace.storm"
+TRACE_STORM_TOOL: Final = "acrux.trace.storm_tool"
+TRACE_STORM_CALLS: Final = "acrux.trace.storm_calls"
+TRACE_STORM_IDENTICAL: Final = "acrux.trace.storm_identical"
+TRACE_WRONG_RETRIES: Final = "acrux.trace.wrong_retries"
+TRACE_UNANSWERED: Final = "acrux.trace.unanswered_tool_calls"
+
 # metrics
 DURATION_METRIC: Final = "gen_ai.execute_tool.duration"
 CALLS_METRIC: Final = "acrux.tool.calls"
