@@ -32,13 +32,13 @@ def everywhere() -> Iterator[Exported]:
 
 
 @pytest.fixture
-def instrument() -> Iterator[Callable[[str], None]]:
-    """Instruments a framework until the end of the test."""
+def instrument() -> Iterator[Callable[..., None]]:
+    """Instruments frameworks until the end of the test."""
     done: list[str] = []
 
-    def now(name: str) -> None:
-        assert name in instrumentations.instrument(name), f"{name} could not be instrumented"
-        done.append(name)
+    def now(*names: str) -> None:
+        assert instrumentations.instrument(*names) == names
+        done.extend(names)
 
     yield now
     for name in done:

@@ -41,12 +41,14 @@ class Rig:
 
     Attributes:
         name: of our instrumentation, as its entry point is named.
+        also: other instrumentations of ours that see the same call.
         kinds: of functions that the framework takes.
         call_id: what the model calls the call; None where the framework does not tell.
         own_span: how the name of the framework's own tool span begins; None where it has none.
     """
 
     name = ""
+    also: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ("sync", "async")
     call_id: str | None = "call-7"
     own_span: str | None = None

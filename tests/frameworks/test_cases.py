@@ -51,7 +51,7 @@ async def test_a_call_has_one_verdict_and_is_counted_once(
     rig: Rig, kind: str, case: str, everywhere: Exported, instrument: Any
 ) -> None:
     """One span says how the call ended, exactly one call is counted, and the trace hangs together."""
-    instrument(rig.name)
+    instrument(rig.name, *rig.also)
     with record_calls() as calls:
         answer = await rig.run(kind, case)
     outcome, error_type, code = rig.expects(case, kind)
@@ -95,7 +95,7 @@ async def test_the_model_sees_the_plain_result_of_a_declared_error(
     rig: Rig, kind: str, everywhere: Exported, instrument: Any
 ) -> None:
     """A returned ToolResult reaches the model as its message, a warning as its result."""
-    instrument(rig.name)
+    instrument(rig.name, *rig.also)
     assert "no such city: Atlantis" in await rig.run(kind, "declared")
     assert "tempC" in await rig.run(kind, "warned")
 
@@ -113,7 +113,7 @@ async def test_the_framework_behaves_as_without_us(
 ) -> None:
     """What the model sees is the same with and without the instrumentation."""
     without = await rig.run(kind, case)
-    instrument(rig.name)
+    instrument(rig.name, *rig.also)
     assert await rig.run(kind, case) == without
 
 
@@ -127,7 +127,7 @@ async def test_a_decorated_function_joins_the_call_of_its_framework(
     """A decorated function inside a framework's tool makes no second call, and its word is the call's."""
     import acrux_otel
 
-    instrument(rig.name)
+    instrument(rig.name, *rig.also)
     for case, (outcome, error_type, code) in {
         "ok": ("ok", None, None),
         "declared": DEFAULT["declared"],

@@ -35,6 +35,10 @@ def failed_result(content: list[Any]) -> Any:
     return types.CallToolResult(content=content, **{"is_error" if V2 else "isError": True})
 
 
+def failed(result: Any) -> bool:
+    return bool(result.is_error if V2 else result.isError)
+
+
 def low_level(answer: Any) -> Any:
     """A low-level server whose one handler calls ``answer(name, arguments)``."""
     if V2:
@@ -257,10 +261,10 @@ async def test_a_declared_error_of_a_typed_tool_is_the_frameworks_own_error_resu
     server.add_tool(acrux_otel.tool(forecast) if decorated else forecast)
     async with connected(server) as client:
         good = await client.call_tool("forecast", {"city": "Rome"})
-        assert not getattr(good, "is_error", getattr(good, "isError", None))
+        assert not failed(good)
         everywhere.clear()
         result = await client.call_tool("forecast", {"city": "Atlantis"})
-    assert getattr(result, "is_error", getattr(result, "isError", None)) is True
+    assert failed(result)
     assert "no such city" in text_of(result)
     assert verdict(everywhere) == ("error", "tool_declared", "location_not_found", "no such city")
     (span,) = [each for each in everywhere if each.outcome is not None]

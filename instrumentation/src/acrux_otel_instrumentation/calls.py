@@ -96,6 +96,8 @@ class Framework:
         if outer is not None and outer.span is span:
             return None
         named = (getattr(span, "attributes", None) or {}).get("gen_ai.tool.name")
+        if named is None:
+            return span if str(getattr(span, "name", "")).endswith(f" {tool}") else None
         return span if named == tool else None
 
     def observed(

@@ -29,10 +29,10 @@ from acrux_otel_instrumentation.definitions import FrameworkDefinition, annotati
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor, installed_version
 from acrux_otel_instrumentation.patching import Hook
 
-__all__ = ["MCPInstrumentor", "described_by_mcp", "same_call"]
+__all__ = ["MCPInstrumentor", "client_beside", "described_by_mcp", "same_call"]
 
 _instruments = ("mcp >= 1.9, < 3",)
-_framework = Framework("mcp", scopes=("mcp-python-sdk",))
+_framework = Framework("mcp", scopes=("mcp-python-sdk", "fastmcp"))
 _INTERRUPTED = Verdict(Outcome.INTERRUPTED)
 
 
@@ -58,15 +58,14 @@ def same_call(name: str) -> Call | None:
     outer = current_call()
     if outer is None or outer.awaits is None:
         return None
-    tails = tuple(f"{mark}{name}" for mark in "_-./:")
-    return outer if outer.site.name == name or outer.site.name.endswith(tails) else None
+    return outer if outer.site.name == name or outer.site.name.endswith(_tails(name)) else None
 
 
 def _open_client(
     session: Any, name: str, arguments: dict[str, Any] | None = None, *args: Any, **kwargs: Any
 ) -> Call:
     tool = _listed.get(session, {}).get(name)
-    known: dict[str, Any] = {"arguments": arguments, "span": None, "within": same_call(name)}
+    known: dict[str, Any] = {"arguments": arguments, "within": same_call(name)}
     if tool is not None:
         call = _framework.open(
             _framework.definitions.of(tool, name, lambda: described_by_mcp(tool)), catalogued=False, **known
@@ -119,7 +118,7 @@ def _open_tool(
     manager: Any, name: str, arguments: dict[str, Any], context: Any = None, *args: Any, **kwargs: Any
 ) -> Call:
     tool = manager.get_tool(name)
-    known: dict[str, Any] = {"arguments": arguments, "within": _client_beside(name, arguments, context)}
+    known: dict[str, Any] = {"arguments": arguments, "within": client_beside(name, arguments, context)}
     if tool is None:
         return _framework.open(_framework.definitions.named(name), catalogued=False, **known)
     return _framework.open(
@@ -127,16 +126,32 @@ def _open_tool(
     )
 
 
-def _client_beside(name: str, arguments: Any, context: Any) -> Call | None:
-    """The call of a 1.x client in this process that this request came from."""
+def client_beside(name: str, arguments: Any, context: Any) -> Call | None:
+    """The call of a 1.x client in this process that this request came from, perhaps under a prefix.
+
+    Args:
+        context: of the request; has its ``request_id``.
+    """
     if not _in_flight:
         return None
     try:
-        call = _in_flight.get((name, str(context.request_id)))
+        request_id = str(context.request_id)
     except Exception:  # no request in progress
         return None
-    same = call is not None and call.awaits is not None and (call.arguments() or {}) == (arguments or {})
-    return call if same else None
+    tails = _tails(name)
+    for (asked, id), call in list(_in_flight.items()):
+        if (
+            id == request_id
+            and (asked == name or asked.endswith(tails))
+            and call.awaits is not None
+            and (call.arguments() or {}) == (arguments or {})
+        ):
+            return call
+    return None
+
+
+def _tails(name: str) -> tuple[str, ...]:
+    return tuple(f"{mark}{name}" for mark in "_-./:")
 
 
 def _described(tool: Any) -> ToolDefinition:
@@ -220,7 +235,7 @@ def _open_request(context: Any) -> Call | None:
 
 
 def _open_low_level(name: Any, arguments: Any, context: Any) -> Call:
-    known: dict[str, Any] = {"arguments": arguments, "within": _client_beside(str(name), arguments, context)}
+    known: dict[str, Any] = {"arguments": arguments, "within": client_beside(str(name), arguments, context)}
     return _framework.open(_framework.definitions.named(str(name)), catalogued=False, **known)
 
 
