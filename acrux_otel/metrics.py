@@ -33,7 +33,7 @@ _OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
 _TYPES: Final[dict[ErrorType | None, str | None]] = {None: None, **{kind: kind.value for kind in ErrorType}}
 _api: Final = import_module("opentelemetry.metrics._internal")
 _lock = threading.Lock()
-_gauges: dict[str, tuple[str, Callable[[], Iterable[tuple[float, dict[str, Any]]]]]] = {}
+_gauges: dict[str, tuple[str, str, Callable[[], Iterable[tuple[float, dict[str, Any]]]]]] = {}
 _current: CallMetrics | None = None
 
 
@@ -81,7 +81,7 @@ def gauge(
         read: returns (value, attributes) pairs; raising skips one collection.
     """
     with _lock:
-        _gauges[name] = (unit, read)
+        _gauges[name] = (unit, description, read)
         if _current is not None:
             _current.add_gauge(name, unit, description, read)
 
@@ -109,8 +109,8 @@ class CallMetrics:
         meter.create_observable_up_down_counter(
             names.IN_FLIGHT_METRIC, [self._read(self._in_flight)], "{call}", "Tool calls in progress."
         )
-        for name, (unit, read) in _gauges.items():
-            self.add_gauge(name, unit, "", read)
+        for name, (unit, description, read) in _gauges.items():
+            self.add_gauge(name, unit, description, read)
 
     def add_gauge(
         self,
