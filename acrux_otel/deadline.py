@@ -16,13 +16,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
-__all__ = ["DeadlineExceeded", "await_with_deadline", "run_with_deadline", "start"]
+__all__ = ["DeadlineExceeded", "ThreadUnavailable", "await_with_deadline", "run_with_deadline", "start"]
 
 _EMPTY: Final[Mapping[str, Any]] = {}
 
 
 class DeadlineExceeded(TimeoutError):
     """The code did not finish in time. It may still be running, where it runs in a thread."""
+
+
+class ThreadUnavailable(RuntimeError):
+    """The system gives no further thread; nothing was run."""
 
 
 def start(
@@ -35,7 +39,7 @@ def start(
         before it is done, the outcome is dropped, and a coroutine or generator that came too late is closed.
 
     Raises:
-        RuntimeError: no thread can be started; ``fn`` has not run.
+        ThreadUnavailable: ``fn`` has not run.
     """
     future: Future[Any] = Future()
     context = contextvars.copy_context()
@@ -52,7 +56,10 @@ def start(
         elif inspect.iscoroutine(value) or inspect.isgenerator(value):
             value.close()
 
-    threading.Thread(target=work, name="acrux-otel-deadline", daemon=True).start()
+    try:
+        threading.Thread(target=work, name="acrux-otel-deadline", daemon=True).start()
+    except RuntimeError as error:
+        raise ThreadUnavailable(str(error)) from None
     return future
 
 
@@ -69,7 +76,7 @@ def run_with_deadline(
 
     Raises:
         DeadlineExceeded: it did not finish in time. The thread goes on; its late outcome is dropped.
-        RuntimeError: no thread can be started; ``fn`` has not run.
+        ThreadUnavailable: ``fn`` has not run.
         BaseException: what ``fn`` raised, the same object.
     """
     future = start(fn, args, kwargs)
