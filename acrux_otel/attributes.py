@@ -32,6 +32,13 @@ WARNING_MESSAGE: Final = "warning.message"
 HTTP_STATUS: Final = "http.response.status_code"
 ATTEMPTS: Final = "acrux.tool.attempts"
 STOP_REASON: Final = "acrux.tool.stop_reason"
+ATTEMPT_EVENT: Final = "acrux.tool.attempt"
+ATTEMPT_NUMBER: Final = "acrux.tool.attempt.number"
+RETRY_DELAY: Final = "acrux.tool.retry.delay"  # seconds
+RETRY_AFTER: Final = "acrux.tool.retry.after"  # seconds that the service asked for
+CIRCUIT_EVENT: Final = "acrux.tool.circuit"
+CIRCUIT_NAME: Final = "acrux.tool.circuit.name"
+CIRCUIT_STATE: Final = "acrux.tool.circuit.state"
 FALLBACK_ERROR_TYPE: Final = "acrux.tool.fallback.error_type"
 FALLBACK_ERROR_CODE: Final = "acrux.tool.fallback.error_code"
 NOT_EXECUTED_REASON: Final = "acrux.tool.not_executed_reason"
@@ -61,6 +68,7 @@ RUN_FIRST_FAILED_TOOL: Final = "acrux.tool.first_failed.name"
 RUN_FIRST_FAILED_TYPE: Final = "acrux.tool.first_failed.error_type"
 RUN_FIRST_FAILED_CODE: Final = "acrux.tool.first_failed.error_code"
 RUN_STOP_REASON: Final = "acrux.run.stop_reason"
+RUN_BUDGET_PREFIX: Final = "acrux.run.budget."  # + calls, failures, seconds, cost: what is left
 
 # only the collector processor toolverdict writes these: on a tool call of another instrumentation, and on
 # the root of a trace
@@ -79,5 +87,7 @@ DURATION_METRIC: Final = "gen_ai.execute_tool.duration"
 CALLS_METRIC: Final = "acrux.tool.calls"
 RETRIES_METRIC: Final = "acrux.tool.retries"
 CIRCUIT_METRIC: Final = "acrux.tool.circuit.state"
+BUDGET_METRIC: Final = "acrux.run.budget.left"
+RETRY_BUDGET_METRIC: Final = "acrux.tool.retry_budget.left"
 IN_FLIGHT_METRIC: Final = "acrux.tool.in_flight"
 BACKLOG_METRIC: Final = "acrux.run.backlog"

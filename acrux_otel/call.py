@@ -52,6 +52,7 @@ class _Observers:
     opened: tuple[Callable[[Call], None], ...] = ()
     closed: tuple[Callable[[Call, Verdict], None], ...] = ()
     any = False
+    gate: Callable[[Call], BaseException | None] | None = None  # asked before a body runs, while it is set
 
 
 observers: Final = _Observers()
@@ -166,6 +167,11 @@ class Call:
         attributes: what an observer adds to the span at its end.
         attempts: attempts made so far, where a guard counts them.
         executed: whether the tool's body was entered.
+        deadline: when a guard stops waiting for it, on the guard's clock.
+        retried_within: retries that guards made below it, which count for its own guard too.
+        passed_on: failures that guards below it have given up on, each with the reason.
+        conforms: its result was found to match the enforced schema already.
+        budget, admitted: the run's budget that it belongs to, and whether that has counted it.
         items: what a generator yielded, as JSON; not None exactly where payloads are recorded.
         truncated: original size of the arguments where they were cut, in bytes.
         run: the agent run that the call belongs to; set by the floor that knows runs.
@@ -180,6 +186,12 @@ class Call:
     read = False
     executed = True
     attempts = 1
+    deadline: float | None = None
+    retried_within = 0
+    passed_on: tuple[tuple[BaseException, str], ...] = ()
+    conforms = False
+    budget: Any = None
+    admitted = False
     meters: metrics.CallMetrics | None = None
     started = 0.0
     verdict: Verdict | None = None
@@ -310,6 +322,16 @@ class Call:
         except Exception as error:
             problem("an exception was classified", error)
 
+    def known(self, exc: BaseException, verdict: Verdict) -> None:
+        """The tool will raise ``exc``, which was judged already."""
+        self._swallowed = (exc, verdict)
+
+    def refuse(self, refusal: Any) -> None:
+        """The body will not run: the caller gets ``refusal``, an exception that knows its verdict."""
+        self.executed, self.attempts = False, 0
+        self.attributes = {**(self.attributes or {}), names.STOP_REASON: refusal.stop_reason}
+        self.known(refusal, refusal.verdict)
+
     def unwrapped(self, value: Any) -> Any:
         """What a framework gets for a value on its way from the tool: a `ToolResult` is taken at its word."""
         try:
@@ -339,7 +361,7 @@ class Call:
                 return Verdict(Outcome.ERROR, ErrorType.TOOL_DECLARED, "span_error", description or None)
         if declared is not None:
             return declared
-        if self.site.enforced is not None:
+        if self.site.enforced is not None and not self.conforms:
             from acrux_otel.definition import validate_result
 
             mismatch = validate_result(self.site.enforced, result)
@@ -484,6 +506,8 @@ class Call:
             if verdict is self._swallowed[1]:
                 exception = self._swallowed[0]
             self._swallowed = None
+        if not self.executed:
+            exception = None  # the guard raised it, not the tool
         if self.meters is not None or observers.closed:
             self._tell_closed(verdict)
         target = self.span
@@ -559,11 +583,12 @@ class Joined(Call):
             self.joined._swallowed = (exception, verdict)
         if verdict.outcome is not Outcome.OK:
             self.joined.declare(verdict)
-        if self.site.version_id is not None:
-            self.joined.attributes = {
-                **(self.joined.attributes or {}),
-                names.TOOL_VERSION_ID: self.site.version_id,
-            }
+        self.joined.attempts, self.joined.executed = self.attempts, self.executed
+        if self.site.version_id is not None or self.attributes:
+            added = self.attributes or {}
+            if self.site.version_id is not None:
+                added = {names.TOOL_VERSION_ID: self.site.version_id, **added}
+            self.joined.attributes = {**(self.joined.attributes or {}), **added}
 
 
 def _leads_to(exc: BaseException, wanted: BaseException) -> bool:

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from acrux_otel.returned import ASYNC_GENERATOR, FUTURE, GENERATOR, KINDS, OBJECT, PLAIN, kind_of, unwrap
 from acrux_otel.seam import Call, ToolSite, problem
+from acrux_otel.settings import settings
 from acrux_otel.verdict import Outcome, ToolCallResult, Verdict
 
-__all__ = ["follow", "wrap", "wrap_for_result"]
+__all__ = ["follow", "guard_by_default", "wrap", "wrap_for_result"]
 
 _CLOSED: Final = Verdict(Outcome.CLOSED)
 _CANCELLED: Final = Verdict(Outcome.CANCELLED)
@@ -26,13 +27,41 @@ _Function = Callable[..., Any]
 
 def wrap(fn: _Function, body: _Function, site: ToolSite) -> _Function:
     """A function of the same kind as ``body`` (what ``fn`` runs) that runs ``fn`` under a call."""
+    _bind(fn, body, site)
     if inspect.iscoroutinefunction(body):
-        return _coroutine(fn, site)
+        return _coroutine(site)
     if inspect.isasyncgenfunction(body):
-        return _async_generator(fn, site)
+        return _async_generator(site)
     if inspect.isgeneratorfunction(body):
-        return _generator(fn, site)
-    return _plain(fn, site)
+        return _generator(site)
+    return _plain(site)
+
+
+def _bind(fn: _Function, body: _Function, site: ToolSite) -> None:
+    """Have the site run ``fn``, under its guard; once, because a guard keeps state."""
+    if site.unguarded is None:
+        site.unguarded = fn, body
+        _bound.add(site)
+        _guard(fn, body, site)
+
+
+def _guard(fn: _Function, body: _Function, site: ToolSite) -> None:
+    guard = settings.guard if site.guard is None else site.guard
+    if guard:
+        site.set_body(guard.around(fn, body, site), guarded=True)
+    else:
+        site.set_body(fn, guarded=False)
+
+
+def guard_by_default(guard: Any) -> None:
+    """Put ``guard`` around every tool that has none of its own, those that exist included; None: none."""
+    settings.guard = guard
+    for site in list(_bound):
+        if site.guard is None and site.unguarded is not None:
+            _guard(*site.unguarded, site)
+
+
+_bound: Final[weakref.WeakSet[ToolSite]] = weakref.WeakSet()
 
 
 def _unread(site: ToolSite, result: Any) -> Any:
@@ -42,13 +71,13 @@ def _unread(site: ToolSite, result: Any) -> Any:
     return Call(site, None, (), {}).ok(result)
 
 
-def _plain(fn: _Function, site: ToolSite) -> _Function:
+def _plain(site: ToolSite) -> _Function:
     def call_tool(*args: Any, **kwargs: Any) -> Any:
         call = site.open(args, kwargs)
         if call is None:
-            return _unread(site, fn(*args, **kwargs))
+            return _unread(site, site.body(*args, **kwargs))
         try:
-            result = fn(*args, **kwargs)
+            result = site.body(*args, **kwargs)
         except BaseException as exc:
             call.raised(exc)
             raise
@@ -57,13 +86,13 @@ def _plain(fn: _Function, site: ToolSite) -> _Function:
     return call_tool
 
 
-def _coroutine(fn: _Function, site: ToolSite) -> _Function:
+def _coroutine(site: ToolSite) -> _Function:
     async def call_tool(*args: Any, **kwargs: Any) -> Any:
         call = site.open(args, kwargs)
         if call is None:
-            return _unread(site, await fn(*args, **kwargs))
+            return _unread(site, await site.body(*args, **kwargs))
         try:
-            result = await fn(*args, **kwargs)
+            result = await site.body(*args, **kwargs)
         except BaseException as exc:
             call.raised(exc)
             raise
@@ -72,18 +101,18 @@ def _coroutine(fn: _Function, site: ToolSite) -> _Function:
     return call_tool
 
 
-def _generator(fn: _Function, site: ToolSite) -> _Function:
+def _generator(site: ToolSite) -> _Function:
     def call_tool(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         call = site.open_to_follow(args, kwargs)
-        return (yield from _steps(call, _begin(call, fn, args, kwargs)))
+        return (yield from _steps(call, _begin(call, args, kwargs)))
 
     return call_tool
 
 
-def _async_generator(fn: _Function, site: ToolSite) -> _Function:
+def _async_generator(site: ToolSite) -> _Function:
     async def call_tool(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         call = site.open_to_follow(args, kwargs)
-        steps = _async_steps(call, _begin(call, fn, args, kwargs))
+        steps = _async_steps(call, _begin(call, args, kwargs))
         step: Callable[[Any], Awaitable[Any]] = steps.asend
         value: Any = None
         while True:
@@ -103,10 +132,10 @@ def _async_generator(fn: _Function, site: ToolSite) -> _Function:
     return call_tool
 
 
-def _begin(call: Call, fn: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _begin(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The tool's own generator; none of its code has run yet."""
     try:
-        made = fn(*args, **kwargs)
+        made = call.site.body(*args, **kwargs)
     except BaseException as exc:
         call.raised(exc)
         raise
@@ -257,11 +286,12 @@ def wrap_for_result(fn: _Function, body: _Function, site: ToolSite) -> _Function
 
     A generator is run to its end; the value is then the list of what it yielded.
     """
+    _bind(fn, body, site)
     if inspect.isasyncgenfunction(body):
 
         async def call_async_generator(*args: Any, **kwargs: Any) -> ToolCallResult[Any]:
             call = site.open_to_follow(args, kwargs, read=True)
-            items = [item async for item in _async_steps(call, _begin(call, fn, args, kwargs))]
+            items = [item async for item in _async_steps(call, _begin(call, args, kwargs))]
             return _answer(call, items)
 
         return call_async_generator
@@ -269,7 +299,7 @@ def wrap_for_result(fn: _Function, body: _Function, site: ToolSite) -> _Function
 
         def call_generator(*args: Any, **kwargs: Any) -> ToolCallResult[Any]:
             call = site.open_to_follow(args, kwargs, read=True)
-            return _answer(call, list(_steps(call, _begin(call, fn, args, kwargs))))
+            return _answer(call, list(_steps(call, _begin(call, args, kwargs))))
 
         return call_generator
     if inspect.iscoroutinefunction(body):
@@ -277,7 +307,7 @@ def wrap_for_result(fn: _Function, body: _Function, site: ToolSite) -> _Function
         async def call_coroutine(*args: Any, **kwargs: Any) -> ToolCallResult[Any]:
             call = site.open_to_follow(args, kwargs, read=True)
             try:
-                result = await fn(*args, **kwargs)
+                result = await site.body(*args, **kwargs)
             except BaseException as exc:
                 call.raised(exc)
                 raise
@@ -288,7 +318,7 @@ def wrap_for_result(fn: _Function, body: _Function, site: ToolSite) -> _Function
     def call_plain(*args: Any, **kwargs: Any) -> Any:
         call = site.open_to_follow(args, kwargs, read=True)
         try:
-            result = fn(*args, **kwargs)
+            result = site.body(*args, **kwargs)
         except BaseException as exc:
             call.raised(exc)
             raise
@@ -298,7 +328,8 @@ def wrap_for_result(fn: _Function, body: _Function, site: ToolSite) -> _Function
 
 
 def _answer(call: Call, value: Any) -> ToolCallResult[Any]:
-    return ToolCallResult(call.id, call.site.name, value, call.verdict or Verdict(Outcome.OK))
+    verdict = call.verdict or Verdict(Outcome.OK)
+    return ToolCallResult(call.id, call.site.name, value, verdict, call.executed)
 
 
 def _answer_later(call: Call, value: Any) -> Any:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from opentelemetry.context import Context, attach, get_current
 from opentelemetry.trace import Span, TracerProvider, set_span_in_context
@@ -23,11 +23,16 @@ from acrux_otel.seam import Call, observe, problem, unobserve
 from acrux_otel.settings import settings
 from acrux_otel.verdict import Outcome, Verdict
 
-__all__ = ["Run", "RunSummary", "current_run", "run"]
+if TYPE_CHECKING:
+    from acrux_otel.guard.budget import RunBudget, Spending
+
+__all__ = ["Run", "RunSummary", "completed", "current_run", "run"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _RUN: Final[ContextVar[Run | None]] = ContextVar("acrux_otel.run", default=None)
 _SPANS: Final = span.TracerSource(names.SCOPE, VERSION)
+_ANSWERED: Final = (Outcome.OK, Outcome.WARNING)
+_NAMED: Final = 100
 _lock = threading.Lock()
 _open_runs = 0
 
@@ -41,6 +46,7 @@ class RunSummary:
         failed, warned, not_executed: calls by outcome.
         retries: attempts after the first.
         first_failed: name and verdict of the first failing tool.
+        completed: names of the tools that have answered, in the order of their first answer.
         stop_reason: why a guard ended the run.
     """
 
@@ -50,6 +56,7 @@ class RunSummary:
     not_executed: int = 0
     retries: int = 0
     first_failed: tuple[str, Verdict] | None = None
+    completed: dict[str, None] = dataclasses.field(default_factory=dict, repr=False)
     stop_reason: str | None = None
 
     @property
@@ -66,7 +73,9 @@ class RunSummary:
             self.not_executed += 1
             return
         self.calls += 1
-        self.retries += attempts - 1
+        self.retries += max(0, attempts - 1)
+        if outcome in _ANSWERED and verdict.code != "fallback_used" and len(self.completed) < _NAMED:
+            self.completed[name] = None
         if outcome is Outcome.WARNING:
             self.warned += 1
         elif outcome is Outcome.ERROR:
@@ -101,6 +110,7 @@ class Run:
     Attributes:
         name: the agent's or the task's name.
         summary: counts of the tool calls made under it, live.
+        spending: what it has used of its budget; None where it has none.
     """
 
     def __init__(
@@ -109,9 +119,12 @@ class Run:
         tags: Iterable[str] = (),
         session_id: str | None = None,
         tracer_provider: TracerProvider | None = None,
+        budget: RunBudget | None = None,
     ) -> None:
         self.name, self.tags, self.session_id = name, tuple(tags), session_id
         self.summary = RunSummary()
+        self.spending: Spending | None = None
+        self._budget = budget
         self.span: Span | None = None
         self._tracer_provider = tracer_provider
         self._lock = threading.Lock()
@@ -136,6 +149,8 @@ class Run:
         self._outer = _RUN.get()
         _RUN.set(self)
         _watch(1)
+        if self._budget is not None:
+            self.spending = self._budget.__enter__()
         try:
             self._start()
         except Exception as error:
@@ -146,6 +161,9 @@ class Run:
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         _watch(-1)
+        if self.spending is not None:
+            self.spending.end()
+            self.summary.stop_reason = self.spending.stop_reason
         if _RUN.get() is self:
             _RUN.set(self._outer)
         if self._context is not None and get_current() is self._context:
@@ -193,7 +211,7 @@ class Run:
         return run_function  # type: ignore[return-value]
 
     def _again(self) -> Run:
-        return Run(self.name, self.tags, self.session_id, self._tracer_provider)
+        return Run(self.name, self.tags, self.session_id, self._tracer_provider, self._budget)
 
     def _start(self) -> None:
         start = _SPANS.starter(self._tracer_provider)
@@ -221,6 +239,8 @@ class Run:
             return
         with self._lock:
             written = self.summary.attributes()
+        if self.spending is not None:
+            written |= self.spending.attributes()
         span.enrich(target, written)
         if isinstance(exc, Exception):
             span.fail(target, exc, settings.capture_for(3))
@@ -232,6 +252,7 @@ def run(
     tags: Iterable[str] = (),
     session_id: str | None = None,
     tracer_provider: TracerProvider | None = None,
+    budget: RunBudget | None = None,
 ) -> Run:
     """One agent run: a span that everything inside belongs to, with a summary of its tool calls.
 
@@ -240,12 +261,14 @@ def run(
         tags: recorded as ``acrux.tag.{tag}=true``.
         session_id: the conversation that the run belongs to.
         tracer_provider: instead of the one in force.
+        budget: what the run may use up, ``RunBudget(max_calls=20, ...)``; a decorated function has it anew
+            for each run.
 
     Returns:
         A `Run`: use it with ``with`` or ``async with``, or as a decorator.
 
     Raises:
-        TypeError: a name, tag or session id that is not a string.
+        TypeError: a name, tag or session id that is not a string, or a budget that is none.
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"run(name) is {name!r}; expected a non-empty string")
@@ -257,12 +280,25 @@ def run(
             raise TypeError(f"run(tags=) holds {tag!r}; expected non-empty strings")
     if session_id is not None and not isinstance(session_id, str):
         raise TypeError(f"run(session_id=) is {session_id!r}; expected a string")
-    return Run(name, tags, session_id, tracer_provider)
+    if budget is not None:
+        from acrux_otel.guard.budget import RunBudget
+
+        if not isinstance(budget, RunBudget):
+            raise TypeError(
+                f"run(budget=) is {budget!r:.60}; expected a RunBudget, such as RunBudget(max_calls=20)"
+            )
+    return Run(name, tags, session_id, tracer_provider, budget)
 
 
 def current_run() -> Run | None:
     """The run that this context is in."""
     return _RUN.get()
+
+
+def completed() -> tuple[str, ...]:
+    """Names of the tools that have answered in the run that this context is in."""
+    current = _RUN.get()
+    return () if current is None else tuple(current.summary.completed)
 
 
 def _opened(call: Call) -> None:

@@ -41,10 +41,10 @@ from acrux_otel.call import (
     record_warning,
     unobserve,
 )
-from acrux_otel.sanitize import DETAIL_LIMIT, text
-from acrux_otel.settings import FULL, UNSET, settings
 from acrux_otel.definition.signature import returns_text, underlying
 from acrux_otel.expected import EXPECTED
+from acrux_otel.sanitize import DETAIL_LIMIT, text
+from acrux_otel.settings import FULL, UNSET, settings
 from acrux_otel.span import INTERNAL, TracerSource
 
 if TYPE_CHECKING:
@@ -82,6 +82,12 @@ class ToolSite:
         function: what a framework would know the tool by, to join calls.
         source: another scope's spans.
         catalogued: whether the definition is one for the catalog.
+        guard: what stands around the body; None: the process's default, False: nothing.
+
+    Attributes:
+        body: what runs under a call: the function, or its guard; set where the function is wrapped.
+        unguarded: the function, and the one under whatever wraps it.
+        guarded: whether a guard asks the run's budget itself.
     """
 
     def __init__(
@@ -97,7 +103,12 @@ class ToolSite:
         function: object = None,
         source: TracerSource = _OUR_TRACER,
         catalogued: bool = True,
+        guard: Any = None,
     ) -> None:
+        self.guard = guard
+        self.body: Any = None
+        self.unguarded: tuple[Any, Any] | None = None
+        self.guarded = False
         self.definition = definition
         self.catalogued = catalogued
         self.expects = self._is_run_by
@@ -114,17 +125,21 @@ class ToolSite:
         self.version_id: str | None = None
         self.enforced: dict[str, Any] | None = definition.enforced_result
         self.severity: Literal["warn", "error"] = "error" if definition.result_severity == "error" else "warn"
-        self._attributes: dict[str, str] | None = None
+        self._attributes: dict[str, str | int] | None = None
 
     def _is_run_by(self, inner: ToolSite) -> bool:
         """Whether the call of ``inner`` is the same as the call of this one, a layer further in."""
         return inner.name == self.name or (self.function is not None and inner.function is self.function)
 
-    def attributes(self) -> dict[str, str]:
+    def set_body(self, body: Callable[..., Any], *, guarded: bool) -> None:
+        """Have ``body`` run under each call from now on."""
+        self.body, self.guarded, self._attributes = body, guarded, None
+
+    def attributes(self) -> dict[str, str | int]:
         """What a span of this tool says from its start."""
         if self._attributes is None:
             name = text(self.name, DETAIL_LIMIT)
-            made = {
+            made: dict[str, str | int] = {
                 names.OPERATION_NAME: names.EXECUTE_TOOL,
                 names.TOOL_NAME: name,
                 names.TOOL_TYPE: "function",
@@ -132,6 +147,9 @@ class ToolSite:
             }
             if self.definition.description:
                 made[names.TOOL_DESCRIPTION] = text(self.definition.description, DETAIL_LIMIT)
+            if self.guarded:
+                # Most calls make one attempt, and at the end it would cost them the shortest way.
+                made[names.ATTEMPTS] = 1
             self.span_name = f"{names.EXECUTE_TOOL} {name}"
             self._attributes = made
         return self._attributes
@@ -141,11 +159,14 @@ class ToolSite:
 
         Args:
             args, kwargs: as the function gets them.
+
+        Raises:
+            Exception: the refusal of a run's budget, for a tool without a guard; the call is closed.
         """
         outer = CURRENT.get()
         if isinstance(outer, Call) and outer.awaits is not None and outer.awaits(self):
             outer.awaits = None
-            return Joined(self, outer, args, kwargs)
+            return self._admitted(Joined(self, outer, args, kwargs))
         started = meters = None
         try:
             meters = metrics.active()
@@ -175,7 +196,19 @@ class ToolSite:
         CURRENT.set(call)
         if meters is not None or observers.opened:
             call.tell_opened(meters)
+            return self._admitted(call)
         return call
+
+    def _admitted(self, call: Call) -> Call:
+        """The call, unless the budget of the run refuses it."""
+        if observers.gate is None or self.guarded:
+            return call
+        refusal = observers.gate(call)
+        if refusal is None:
+            return call
+        call.refuse(refusal)
+        call.raised(refusal)
+        raise refusal
 
     def open_read(
         self,
@@ -216,9 +249,9 @@ class ToolSite:
         return _named(call, call_id)
 
     def open_to_follow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, read: bool = False) -> Call:
-        """Begin a call that is followed step by step also where nobody reads it."""
+        """Begin a call that is followed step by step also where nobody reads it; raises as `open` does."""
         if read:
-            return self.open_read(args, kwargs)
+            return self._admitted(self.open_read(args, kwargs))
         call = self.open(args, kwargs)
         if call is None:
             return Call(self, None, args, kwargs)

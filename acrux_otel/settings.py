@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from acrux_otel.sanitize import PAYLOAD_LIMIT, Redactor
 from acrux_otel.verdict import warn_once
@@ -71,6 +71,7 @@ class Settings:
         self.meter_provider: MeterProvider | None = None
         self.metrics = os.environ.get("ACRUX_OTEL_METRICS", "").strip().lower() not in _OFF
         self.redactor = Redactor()
+        self.guard: Any = None  # around every tool that has none of its own
         self.capture: int = UNREAD
         self.catalog: str | Catalog | None = None
         self.catalog_mode: str | None = None

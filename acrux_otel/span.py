@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERNAL",
     "TracerSource",
+    "attempt_again",
+    "attempt_failed",
+    "circuit_changed",
     "ended_ok",
     "enrich",
     "error_on",
@@ -175,6 +178,39 @@ def _describe(span: Span, verdict: Verdict, level: int, written: dict[str, Any])
     if detail and len(detail) > DESCRIPTION_LIMIT // 4:
         detail = text(detail, DESCRIPTION_LIMIT)
     span.set_status(Status(_ERROR, detail or code))
+
+
+def attempt_failed(
+    span: Span, verdict: Verdict, number: int, delay: float | None, floor: float | None
+) -> None:
+    """Add the event of a failed attempt.
+
+    Args:
+        number: counts from 1.
+        delay: seconds until the next attempt; None: there is none.
+        floor: seconds that the service asked to wait.
+    """
+    attributes: dict[str, Any] = {
+        names.ATTEMPT_NUMBER: number,
+        names.ERROR_TYPE: _TYPES[verdict.error_type or ErrorType.TOOL_DECLARED],
+        names.ERROR_CODE: verdict.code or "unspecified",
+    }
+    if delay is not None:
+        attributes[names.RETRY_DELAY] = delay
+    if floor is not None:
+        attributes[names.RETRY_AFTER] = floor
+    span.add_event(names.ATTEMPT_EVENT, attributes)
+
+
+def circuit_changed(span: Span, name: str, state: str) -> None:
+    """Add the event of a circuit that this call opened, probed or closed."""
+    span.add_event(names.CIRCUIT_EVENT, {names.CIRCUIT_NAME: name, names.CIRCUIT_STATE: state})
+
+
+def attempt_again(span: Span) -> None:
+    """Forget the ERROR that a failed attempt's body put on its span; the SDK has no way to take it back."""
+    if error_on(span) is not None:
+        span._status = Status(StatusCode.UNSET)  # type: ignore[attr-defined]
 
 
 def hold(span: Span, *, exception: bool) -> None:

@@ -19,9 +19,10 @@ from acrux_otel.settings import capture_level, settings
 from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
+    from acrux_otel.guard import Guard
     from acrux_otel.verdict import ToolCallResult
 
-__all__ = ["Tool", "loaded_tools", "tool"]
+__all__ = ["Tool", "like", "loaded_tools", "site_of", "tool"]
 
 F = TypeVar("F")
 
@@ -63,6 +64,7 @@ def tool(
     annotations: ToolAnnotations | None = None,
     inject: tuple[type, ...] = (),
     control_flow: tuple[type[BaseException], ...] = (),
+    guard: Guard | Literal[False] | None = None,
     capture: Literal["none", "verdict", "full"] | None = None,
     suspect: Literal["warn"] | None = None,
     alias: str | None = None,
@@ -81,6 +83,8 @@ def tool(function: Any = None, /, **options: Any) -> Any:
         annotations: hints such as ``ToolAnnotations(read_only=True)``.
         inject: types whose parameters the program fills in, not the model.
         control_flow: exceptions that pause or route the agent and are no failure.
+        guard: retries, circuit breaker, time limits and fallback for this tool; left out, what
+            ``configure(guard=)`` says; False: none.
         capture: how much text is recorded, ``"none"``, ``"verdict"`` or ``"full"``; where the process
             has a setting too, the stricter wins.
         suspect: ``"warn"`` marks a plain dict that looks like an error as a warning.
@@ -110,6 +114,7 @@ _OPTIONS = {
     "annotations",
     "inject",
     "control_flow",
+    "guard",
     "capture",
     "suspect",
     "alias",
@@ -148,6 +153,11 @@ def _check(options: Mapping[str, Any]) -> None:
     if options.get("sync") is False and options.get("changelog"):
         raise ValueError("tool(sync=False) never writes to the catalog; leave changelog= out")
     capture_level(options.get("capture"), "tool(capture=)")
+    if options.get("guard"):
+        from acrux_otel.guard import Guard
+
+        if not isinstance(options["guard"], Guard):
+            raise TypeError(f"tool(guard=) is {options['guard']!r:.60}; expected a Guard, or False")
 
 
 def _decorate(function: Any, options: Mapping[str, Any]) -> Any:
@@ -189,8 +199,25 @@ def _build(function: Any, options: Mapping[str, Any], given: Any, takes_instance
         **{name: options[name] for name in _OF_DEFINITION if name in options},
     )
     body = underlying(function)
+    site = site_of(function, definition, options, takes_instance)
+    wrapper = like(drive.wrap(function, body, site), function, definition.name)
+    wrapper.call = like(drive.wrap_for_result(function, body, site), function, definition.name)
+    made = Tool(given, definition, site, dict(options))
+    wrapper.__acrux_tool__ = made
+    _register(made)
+    return wrapper
+
+
+def site_of(
+    function: Any,
+    definition: ToolDefinition,
+    options: Mapping[str, Any],
+    takes_instance: bool = False,
+    kind: type[ToolSite] = ToolSite,
+) -> ToolSite:
+    """How the calls of a function are recorded, with options as `@tool` takes them."""
     arguments = _Arguments(function, options.get("inject", ()), takes_instance)
-    site = ToolSite(
+    return kind(
         definition,
         capture=capture_level(options.get("capture"), "tool(capture=)"),
         control_flow=options.get("control_flow", ()),
@@ -198,17 +225,13 @@ def _build(function: Any, options: Mapping[str, Any], given: Any, takes_instance
         as_text=returns_text(function),
         bind=arguments.bind,
         signature_accepts=arguments.accepts,
-        function=body,
+        function=underlying(function),
+        guard=options.get("guard"),
     )
-    wrapper = _like(drive.wrap(function, body, site), function, definition.name)
-    wrapper.call = _like(drive.wrap_for_result(function, body, site), function, definition.name)
-    made = Tool(given, definition, site, dict(options))
-    wrapper.__acrux_tool__ = made
-    _register(made)
-    return wrapper
 
 
-def _like(wrapper: Any, function: Any, name: str) -> Any:
+def like(wrapper: Any, function: Any, name: str) -> Any:
+    """Make ``wrapper`` look like ``function``; returns it."""
     functools.update_wrapper(wrapper, function)
     if not hasattr(function, "__name__"):  # a partial or a callable object
         wrapper.__name__ = wrapper.__qualname__ = name
