@@ -32,6 +32,16 @@ if TYPE_CHECKING:
     from acrux_otel.definition import ToolAnnotations, ToolDefinition, definition_of
     from acrux_otel.export import configure, flush
     from acrux_otel.export.flushing import flushing
+    from acrux_otel.guard import (
+        CircuitBreaker,
+        Guard,
+        Retry,
+        RunBudget,
+        ToolFailureGuard,
+        ToolFailureLimits,
+        ToolUnavailable,
+        record_cost,
+    )
     from acrux_otel.run import Run, RunSummary, run
     from acrux_otel.seam import record_error, record_warning
     from acrux_otel.tool import tool
@@ -40,18 +50,25 @@ if TYPE_CHECKING:
 __all__ = [
     "INDEPENDENT_CALLS_HINT",
     "BatchResult",
+    "CircuitBreaker",
     "ErrorType",
+    "Guard",
     "HistoryProblem",
     "Outcome",
+    "Retry",
     "Run",
+    "RunBudget",
     "RunSummary",
     "SyncResult",
     "ToolAnnotations",
     "ToolCall",
     "ToolCallResult",
     "ToolDefinition",
+    "ToolFailureGuard",
+    "ToolFailureLimits",
     "ToolResult",
     "ToolSession",
+    "ToolUnavailable",
     "Verdict",
     "__version__",
     "arun_tool_calls",
@@ -62,6 +79,7 @@ __all__ = [
     "definition_of",
     "flush",
     "flushing",
+    "record_cost",
     "record_error",
     "record_warning",
     "register_classifier",
@@ -94,6 +112,16 @@ _MODULES = {
     "classify": ("classify", "register_classifier"),
     "definition": ("ToolAnnotations", "ToolDefinition", "definition_of"),
     "export": ("configure", "flush", "flushing"),
+    "guard": (
+        "CircuitBreaker",
+        "Guard",
+        "Retry",
+        "RunBudget",
+        "ToolFailureGuard",
+        "ToolFailureLimits",
+        "ToolUnavailable",
+        "record_cost",
+    ),
     "run": ("Run", "RunSummary", "run"),
     "seam": ("record_error", "record_warning"),
     "tool": ("tool",),
