@@ -151,8 +151,8 @@ def http_receiver(answer: Answer = accept, *, port: int = 0, tls: Any = None) ->
 
 
 @contextlib.contextmanager
-def grpc_receiver() -> Iterator[Received]:
-    """An OTLP/gRPC receiver."""
+def grpc_receiver(*, tls: Any = None) -> Iterator[Received]:
+    """An OTLP/gRPC receiver; `tls` are server credentials."""
     import grpc
 
     received = Received()
@@ -169,7 +169,10 @@ def grpc_receiver() -> Iterator[Received]:
 
     server = grpc.server(futures.ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers((Export(),))
-    received.url = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    if tls is None:
+        received.url = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    else:
+        received.url = f"https://127.0.0.1:{server.add_secure_port('127.0.0.1:0', tls)}"
     server.start()
     try:
         yield received
@@ -223,7 +226,9 @@ def environment(**variables: str) -> dict[str, str]:
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "ACRUX", "GRPC_"))
     }
-    return {**inherited, "NO_PROXY": "127.0.0.1,localhost", **variables}
+    # Newer Pythons warn of every fork of a process with threads, whoever started those.
+    quiet = {"NO_PROXY": "127.0.0.1,localhost", "PYTHONWARNINGS": "ignore::DeprecationWarning"}
+    return {**inherited, **quiet, **variables}
 
 
 PRELUDE = """

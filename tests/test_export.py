@@ -103,21 +103,74 @@ def test_tls_trusts_the_configured_certificate(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """With OTEL_EXPORTER_OTLP_CERTIFICATE a private authority is trusted; without it nothing is sent."""
-    bundle, server = _certificate(tmp_path)
-    with http_receiver(tls=server) as received:
+    certificate, key = _certificate(tmp_path)
+    with http_receiver(tls=_server(certificate, key)) as received:
         acrux.configure(tracer_provider=provider, endpoint=received.url)
         find("Paris")
         assert not acrux.flush(10)
         assert "TLS failed" in caplog.text
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(bundle))
-        trusting = TracerProvider(shutdown_on_exit=False)
-        acrux.configure(tracer_provider=trusting, endpoint=received.url)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(certificate))
+        acrux.configure(tracer_provider=TracerProvider(shutdown_on_exit=False), endpoint=received.url)
         find("Paris")
         acrux.flush(10)
     assert received.names() == ["execute_tool find"]
 
 
-def _certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
+def test_mutual_tls_presents_our_certificate(
+    monkeypatch: pytest.MonkeyPatch, provider: TracerProvider, tmp_path: Path
+) -> None:
+    """OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and …_CLIENT_KEY satisfy a server that asks for one."""
+    certificate, key = _certificate(tmp_path)
+    server = _server(certificate, key)
+    server.load_verify_locations(certificate)
+    server.verify_mode = ssl.CERT_REQUIRED
+    for name, file in (
+        ("CERTIFICATE", certificate),
+        ("CLIENT_CERTIFICATE", certificate),
+        ("CLIENT_KEY", key),
+    ):
+        monkeypatch.setenv(f"OTEL_EXPORTER_OTLP_{name}", str(file))
+    with http_receiver(tls=server) as received:
+        acrux.configure(tracer_provider=provider, endpoint=received.url)
+        find("Paris")
+        assert acrux.flush(10)
+    assert received.names() == ["execute_tool find"]
+
+
+def test_grpc_speaks_tls(
+    monkeypatch: pytest.MonkeyPatch,
+    provider: TracerProvider,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """https:// means TLS; a plain-text server behind it is said to be one."""
+    import grpc
+
+    certificate, key = _certificate(tmp_path)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(certificate))
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
+    with grpc_receiver(tls=credentials) as received:
+        acrux.configure(tracer_provider=provider, endpoint=received.url)
+        find("Paris")
+        assert acrux.flush(10)
+        assert received.names() == ["execute_tool find"]
+    with grpc_receiver() as plain:
+        acrux.configure(
+            tracer_provider=TracerProvider(shutdown_on_exit=False), endpoint=f"https://{plain.url}"
+        )
+        find("Paris")
+        assert not acrux.flush(1)
+    assert f"cannot send traces to https://{plain.url}: TLS failed" in caplog.text
+
+
+def _server(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -146,9 +199,7 @@ def _certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
     )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(bundle, secret)
-    return bundle, context
+    return bundle, secret
 
 
 def test_configuring_twice_sends_nothing_twice(provider: TracerProvider) -> None:

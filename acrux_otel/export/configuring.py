@@ -44,7 +44,7 @@ __all__ = ["configure", "is_ours"]
 
 _TEMPO_PAYLOAD: Final = 2048
 
-_lock: Final = threading.Lock()
+_lock = threading.Lock()
 _ours: Final[WeakSet[Any]] = WeakSet()
 _added: Final[WeakKeyDictionary[Any, set[object]]] = WeakKeyDictionary()
 
@@ -236,3 +236,12 @@ def _export_metrics(places: Sequence[Destination], name: Given | None) -> None:
     _ours.add(readings.provider)
     metrics_api.set_meter_provider(readings.provider)
     exiting.add(readings, waits=True)
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

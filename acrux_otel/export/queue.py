@@ -91,10 +91,15 @@ class SpanQueue(SpanProcessor):
     def _work(self) -> None:
         # An instrumented HTTP client must not make spans of our own requests.
         attach(set_value(_SUPPRESS_INSTRUMENTATION_KEY, True))
-        while True:
+        ended = False
+        while not ended:
             self._wake.wait(self._delay)
             self._wake.clear()
+            ended = self._ended
             self._pass()
+        with self._turn:
+            self._thread = None
+            self._turn.notify_all()
 
     def _pass(self) -> None:
         with self._turn:
@@ -117,14 +122,16 @@ class SpanQueue(SpanProcessor):
 
     def flush_by(self, deadline: float) -> bool:
         """See `Outlet`."""
-        if self._thread is None:
-            return True
         lost = self._exporter.lost
         with self._turn:
+            if self._thread is None:
+                return True
             wanted = self._begun + 1  # a pass that begins from now on
             self._wake.set()
             self._exporter.delivery.hurry()
-            done = self._turn.wait_for(lambda: self._finished >= wanted, max(0.0, deadline - monotonic()))
+            done = self._turn.wait_for(
+                lambda: self._finished >= wanted or self._thread is None, max(0.0, deadline - monotonic())
+            )
         return done and self._exporter.lost == lost
 
     def end_by(self, deadline: float) -> None:
