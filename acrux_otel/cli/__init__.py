@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-_GROUPS: Final = ("run", "doctor", "sync", "catalog")
+_GROUPS: Final = ("run", "doctor", "sync", "catalog", "find", "up")
 
 
 def app() -> typer.Typer:

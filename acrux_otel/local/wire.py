@@ -37,8 +37,8 @@ __all__ = [
     "TooLarge",
     "decompressed",
     "encode",
-    "logs_answer",
-    "metrics_answer",
+    "read_logs",
+    "read_metrics",
     "read_spans",
     "refusal",
     "traces_answer",
@@ -186,44 +186,29 @@ def traces_answer(rejected: Rejected) -> Message:
     return answer
 
 
-def metrics_answer(body: bytes, content_type: str) -> Message:
+def read_metrics(body: bytes, content_type: str) -> Message:
     """The answer to metrics, which are read and not kept.
 
     Raises:
         BadBody: as for spans.
     """
-    request = ExportMetricsServiceRequest()
-    _read_whole(body, content_type, request)
-    answer = ExportMetricsServiceResponse()
-    answer.partial_success.rejected_data_points = sum(
-        len(getattr(metric, metric.WhichOneof("data") or "", metric.gauge).data_points)
-        for resource in request.resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-    )
-    answer.partial_success.error_message = "acrux-otel up keeps traces only"
-    return answer
+    _read_whole(body, content_type, ExportMetricsServiceRequest())
+    return ExportMetricsServiceResponse()
 
 
-def logs_answer(body: bytes, content_type: str) -> Message:
+def read_logs(body: bytes, content_type: str) -> Message:
     """The answer to log records, which are read and not kept.
 
     Raises:
         BadBody: as for spans.
     """
-    request = ExportLogsServiceRequest()
-    _read_whole(body, content_type, request)
-    answer = ExportLogsServiceResponse()
-    answer.partial_success.rejected_log_records = sum(
-        len(scope.log_records) for resource in request.resource_logs for scope in resource.scope_logs
-    )
-    answer.partial_success.error_message = "acrux-otel up keeps traces only"
-    return answer
+    _read_whole(body, content_type, ExportLogsServiceRequest())
+    return ExportLogsServiceResponse()
 
 
 def _read_whole(body: bytes, content_type: str, request: Message) -> None:
     if content_type == JSON:
-        # Only counted, so that ids in hexadecimal digits pass for base64.
+        # Ids in hexadecimal digits would be taken for base64, and nobody reads them here.
         _fill(request, _without_ids(_json(body)), "the body")
     else:
         _parse(request, body)
