@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from time import perf_counter
@@ -15,7 +17,7 @@ from acrux_otel import attributes as names
 from acrux_otel import metrics, span
 from acrux_otel.classify import classify, classify_arguments, declared_by_result, invalid_result
 from acrux_otel.returned import DECLARED, KINDS, PLAIN, kind_of, unwrap
-from acrux_otel.sanitize import payload, text
+from acrux_otel.sanitize import payload, safe_text
 from acrux_otel.settings import FULL, UNREAD, settings
 from acrux_otel.verdict import ErrorType, Outcome, ToolResult, Verdict, _log, slug, warn_once
 
@@ -41,7 +43,9 @@ __all__ = [
 
 _OK: Final = Verdict(Outcome.OK)
 _ID_LIMIT: Final = 256
+_LEAST_PAYLOAD: Final = 16
 PERHAPS_FULL: Final = (FULL, UNREAD)
+_CALLERS: Final = ("acrux_otel.", "concurrent.futures.")  # a guard may run the body in a thread
 _RANK: Final = {Outcome.ERROR: 2, Outcome.WARNING: 1}
 CURRENT: Final[ContextVar[Call | Unread | None]] = ContextVar("acrux_otel.call", default=None)
 
@@ -56,6 +60,16 @@ class _Observers:
 
 
 observers: Final = _Observers()
+_observing = threading.RLock()  # a signal handler or a finaliser may observe in the middle of it
+
+
+def _after_fork() -> None:
+    global _observing
+    _observing = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def observe(
@@ -66,20 +80,22 @@ def observe(
     An observer of ends makes every verdict be computed, also where no span records; it may add to
     ``call.attributes``. What an observer raises is logged once and ignored.
     """
-    if opened is not None and opened not in observers.opened:
-        observers.opened = (*observers.opened, opened)
-    if closed is not None and closed not in observers.closed:
-        observers.closed = (*observers.closed, closed)
-    observers.any = bool(observers.opened or observers.closed)
+    with _observing:
+        if opened is not None and opened not in observers.opened:
+            observers.opened = (*observers.opened, opened)
+        if closed is not None and closed not in observers.closed:
+            observers.closed = (*observers.closed, closed)
+        observers.any = bool(observers.opened or observers.closed)
 
 
 def unobserve(
     opened: Callable[[Call], None] | None = None, closed: Callable[[Call, Verdict], None] | None = None
 ) -> None:
     """Take back what :func:`observe` was given."""
-    observers.opened = tuple(each for each in observers.opened if each != opened)
-    observers.closed = tuple(each for each in observers.closed if each != closed)
-    observers.any = bool(observers.opened or observers.closed)
+    with _observing:
+        observers.opened = tuple(each for each in observers.opened if each != opened)
+        observers.closed = tuple(each for each in observers.closed if each != closed)
+        observers.any = bool(observers.opened or observers.closed)
 
 
 def current_call() -> Call | None:
@@ -173,6 +189,8 @@ class Call:
         conforms: its result was found to match the enforced schema already.
         budget, admitted: the run's budget that it belongs to, and whether that has counted it.
         items: what a generator yielded, as JSON; not None exactly where payloads are recorded.
+        items_bytes: size of all that was yielded, in bytes.
+        yields: the tool is a generator.
         truncated: original size of the arguments where they were cut, in bytes.
         run: the agent run that the call belongs to; set by the floor that knows runs.
     """
@@ -199,6 +217,8 @@ class Call:
     awaits: Callable[[ToolSite], bool] | None = None
     recorded: Verdict | None = None
     items: list[str] | None = None
+    items_bytes = 0
+    yields = False
     truncated = 0
     run: Any = None
     _swallowed: tuple[BaseException, Verdict] | None = None
@@ -236,7 +256,7 @@ class Call:
         self.id = call_id
         if self.recording and self.span is not None:
             try:
-                span.enrich(self.span, {names.TOOL_CALL_ID: text(call_id, _ID_LIMIT)})
+                span.enrich(self.span, {names.TOOL_CALL_ID: safe_text(call_id, _ID_LIMIT, settings.redactor)})
             except Exception as error:
                 problem("a call began", error)
 
@@ -380,9 +400,13 @@ class Call:
 
     def _did_not_bind(self, exc: BaseException) -> bool:
         # Raised by the call itself: no frame of the body is in the traceback.
-        accepts, frame = self.site.signature_accepts, exc.__traceback__
-        if accepts is None or (frame is not None and frame.tb_next is not None):
+        accepts, step = self.site.signature_accepts, exc.__traceback__
+        if accepts is None:
             return False
+        while step is not None:
+            if not str(step.tb_frame.f_globals.get("__name__")).startswith(_CALLERS):
+                return False
+            step = step.tb_next
         return not accepts(self.args, dict(self.kwargs))
 
     # -- its end --------------------------------------------------------------------------------------
@@ -461,13 +485,24 @@ class Call:
             if declared is not None:
                 self.declare(declared)
         if self.items is not None:
-            self._keep(item)
+            self._keep(self.items, item)
         return item
 
-    def _keep(self, item: object) -> None:
-        items, room = self.items, settings.payload_limit
-        if items is not None and len(items) < 1000 and sum(map(len, items)) < room // 2:
-            items.append(payload(item, max(16, room // 4), settings.redactor)[0])
+    def items_follow(self) -> None:
+        """What the call gives is what it yields, if only an empty list."""
+        self.yields = True
+
+    def _keep(self, items: list[str], item: object) -> None:
+        room = settings.payload_limit - self.items_bytes
+        if room < _LEAST_PAYLOAD:
+            self.items_bytes += _LEAST_PAYLOAD  # what is not kept still counts
+            return
+        try:
+            json, cut = payload(item, room, settings.redactor)
+            items.append(json)
+            self.items_bytes += 1 + (cut or len(json.encode()))
+        except Exception as error:
+            problem("a result was recorded", error)
 
     def raised(self, exc: BaseException, verdict: Verdict | None = None) -> None:
         """The tool raised ``exc``, which its caller will get.
@@ -475,7 +510,8 @@ class Call:
         Args:
             verdict: what a framework's hook knows better than the exception's type tells.
         """
-        if isinstance(exc, GeneratorExit) and CURRENT.get() is not self:
+        # `isinstance` would run the user's own code where an exception overrides `__getattribute__`.
+        if issubclass(type(exc), GeneratorExit) and CURRENT.get() is not self:
             # Closed from a Context that never was ours: there is nothing to restore in it.
             self._context = None
         else:
@@ -552,8 +588,10 @@ class Call:
         span.finish(target, verdict, settings.capture_for(site.capture), extra, exception)
 
     def _recorded_result(self, target: Span, result: Any) -> dict[str, Any]:
-        if self.items:
-            return {names.TOOL_RESULT: f"[{','.join(self.items)}]"}
+        if self.yields and (self.items or result is None):
+            return span.items_attributes(
+                target, names.TOOL_RESULT, self.items or [], self.items_bytes, self.truncated
+            )
         return span.payload_attributes(target, names.TOOL_RESULT, result, self.truncated)
 
 

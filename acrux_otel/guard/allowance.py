@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from acrux_otel.guard.clock import Clock
+from acrux_otel import attributes as names
+from acrux_otel import metrics
+from acrux_otel.guard.clock import SYSTEM, Clock
 from acrux_otel.guard.locking import LOCK
 
-__all__ = ["RetryAllowance", "allowance_of"]
+__all__ = ["SHARE", "RetryAllowance", "allowance_of"]
 
+SHARE: Final = 0.2  # of all calls
 _WINDOW: Final = 10.0  # seconds
 _ALWAYS: Final = 10  # retries that any window may have
 _SAMPLE_EVERY: Final = 0.25  # seconds
@@ -91,3 +94,10 @@ def allowance_of(clock: Clock) -> RetryAllowance:
         if found is None:
             found = _of_clock[clock] = RetryAllowance(clock)
         return found
+
+
+def _read() -> Iterable[tuple[float, dict[str, Any]]]:
+    return [(allowance_of(SYSTEM).left(SHARE), {})]
+
+
+metrics.gauge(names.RETRY_BUDGET_METRIC, "{retry}", "Retries that the process may make right now.", _read)

@@ -19,6 +19,7 @@ from typing import Final
 
 from acrux_otel.classify.evidence import cause_of, dotted
 from acrux_otel.definition import ToolAnnotations
+from acrux_otel.guard.allowance import SHARE
 from acrux_otel.guard.checks import number
 from acrux_otel.verdict import ErrorType, Outcome, Verdict
 
@@ -80,7 +81,7 @@ class Retry:
     base_delay: float = 0.5
     max_delay: float = 30.0
     jitter: float = 1.0
-    budget: float | None = 0.2
+    budget: float | None = SHARE
     retry_codes: frozenset[str] = frozenset()
     retry_ambiguous: bool = False
 
