@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Final, Generic, TypeVar
 
 __all__ = ["run_alone"]
@@ -94,12 +94,12 @@ def _run_beside(alone: _Loop[T]) -> T:
         except BaseException as exc:
             outcome.set_exception(exc)
 
-    thread = threading.Thread(target=work, name="acrux-otel-batch", daemon=True)
-    thread.start()
+    threading.Thread(target=work, name="acrux-otel-batch", daemon=True).start()
+    # Not `Thread.join`: before 3.13 one that was interrupted returns at once when it is called again.
     try:
-        thread.join()
+        wait((outcome,))
     except BaseException:
         alone.cancel()
-        thread.join()
+        wait((outcome,))
         raise
     return outcome.result()
