@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configs for an unmodified collector load, and give foreign spans the verdicts of the shared vectors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from backends.servers import Collector
+
+from .conftest import CONFIGS, StartGateway
+from .foreign import ERROR, OK, SOURCES, TOLD, Foreign, answered, expected, otlp, post, raised
+
+pytestmark = [pytest.mark.backends, pytest.mark.timeout(120)]
+
+
+def validate(binary: Path, folder: Path, *configs: Path) -> None:
+    """The collector itself finds nothing wrong with the configs."""
+    words = [word for config in configs for word in ("--config", str(config))]
+    env = {"ACRUX_CONFIG_FOLDER": str(CONFIGS), "ACRUX_STORAGE": str(folder)}
+    done = subprocess.run(
+        [binary, "validate", *words], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("to_jaeger",),
+        ("to_tempo",),
+        ("to_jaeger", "to_tempo"),
+        ("toolverdict", "to_jaeger", "to_tempo"),
+    ],
+    ids="+".join,
+)
+def test_every_combination_that_the_configs_offer_is_valid(
+    collector_binary: Path, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    """gateway.yaml with either backend or both, without and with toolverdict, passes `validate`."""
+    validate(
+        collector_binary, tmp_path, CONFIGS / "gateway.yaml", *(CONFIGS / f"{name}.yaml" for name in names)
+    )
+
+
+def test_the_agent_is_valid_but_for_the_balancing_itself(collector_binary: Path, tmp_path: Path) -> None:
+    """agent.yaml passes `validate` with the balancing exporter's OTLP part: the rest does not build here."""
+    agent: dict[str, Any] = yaml.safe_load((CONFIGS / "agent.yaml").read_text("utf-8"))
+    balancing = agent["exporters"].pop("load_balancing")
+    assert balancing["routing_key"] == "traceID"
+    assert set(balancing) == {"routing_key", "protocol", "resolver", "sending_queue"}
+    assert set(balancing["resolver"]["dns"]) == {"hostname", "port", "interval"}
+    stands_in = {**balancing["protocol"]["otlp"], "endpoint": "127.0.0.1:4317"}
+    agent["exporters"]["otlp_grpc/gateway"] = stands_in
+    agent["exporters"]["otlp_grpc/queue"] = {
+        "endpoint": "127.0.0.1:4317",
+        "sending_queue": balancing["sending_queue"],
+    }
+    agent["service"]["pipelines"]["traces"]["exporters"] = ["otlp_grpc/gateway", "otlp_grpc/queue"]
+    config = tmp_path / "agent.yaml"
+    config.write_text(yaml.safe_dump(agent), encoding="utf-8")
+    validate(collector_binary, tmp_path, config)
+
+
+def test_the_statements_are_those_of_the_processors_rules() -> None:
+    """pieces/normalise.yaml is what write_normalise.py makes of toolverdict's rules.yaml."""
+    script = CONFIGS / "write_normalise.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+EXTRA: Final = {
+    "a framework's field": Foreign({"gen_ai.tool.status": "error"}),
+    "another framework's field": Foreign({"gen_ai.task.status": "failure"}),
+    "LangChain's result": Foreign(
+        {"output.value": '{"data": {"type": "tool", "status": "error", "tool_call_id": "", "content": "no"}}'}
+    ),
+    "MCP's result": Foreign(
+        {"gen_ai.tool.call.result": '{"isError": true, "content": [{"type": "text", "text": "no"}]}'}
+    ),
+    "an error of the data": Foreign({"output.value": '{"isError": true}'}),
+    "cut JSON": Foreign({"output.value": '{"error": "no'}),
+    "OK over a failure": Foreign({"error.type": "tool_error"}, OK),
+    "OK over an exception": Foreign({}, OK, exception="ValueError"),
+    "OK over a cancellation": Foreign({}, OK, exception="asyncio.exceptions.CancelledError"),
+    "escaped": Foreign({}, exception="ValueError", escaped=True),
+    "handled": Foreign({}, exception="ValueError"),
+    "typed status alone": Foreign({"http.response.status_code": 503}),
+    "old typed status": Foreign({"http.status_code": 404}),
+    "status of the wrong type": Foreign({"http.response.status_code": "503"}),
+    "number in error.type": Foreign({"error.type": "429"}),
+    "number that only MCP means": Foreign({"error.type": "-1"}),
+    "word in error.type": Foreign({"error.type": "ECONNREFUSED"}),
+    "class in error.type": Foreign({"error.type": "httpx.ReadTimeout"}),
+    "cancelled in error.type": Foreign({"error.type": "CancelledError"}),
+    "no name": Foreign({"error.type": "_OTHER"}),
+    "acronyms": raised("shop.HTTPXMLError2Go"),
+    "inner class": raised("com.shop.Order$NotFound"),
+    "builtins": raised("builtins.KeyError"),
+    "pointer": raised("*net.DNSError"),
+    "grpc": Foreign({"rpc.grpc.status_code": 14}, ERROR),
+    "json-rpc": Foreign({"rpc.response.status_code": "-32601"}, ERROR),
+    "provider without status": raised("mistralai.SomethingElse"),
+    "provider's class with a status": raised("openai.NotFoundError"),
+    "provider over its class": answered("groq.BadRequestError", 429),
+    "the tool's own word": raised("pydantic_ai.exceptions.ModelRetry"),
+    "api core": raised("google.api_core.exceptions.Forbidden"),
+    "MCP's error": Foreign({"error.type": "-32602"}, ERROR, exception="mcp.shared.exceptions.McpError"),
+    "HTTP class without status": raised("httpx.HTTPStatusError"),
+    "owner's verdict": Foreign({"errorType": "transport", "errorCode": "Rate-Limited"}, ERROR),
+    "owner's status": Foreign({"errorType": "http_status", "http.response.status_code": 503}),
+    "a foreign errorType": Foreign({"errorType": "oops"}, ERROR),
+    "owner's warning": Foreign({"warning.type": "Stale Data", "warning.message": "a day old"}),
+    "long detail": Foreign({}, ERROR, exception="ValueError", message="å" * 2000),
+    "wrong types": Foreign({"error.type": 7, "errorType": 8, "warning.type": True}, ERROR),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("name", EXTRA)
+def test_stock_statements_and_processor_write_the_same(
+    both: tuple[dict[str, Any], dict[str, Any]], source: str, name: str
+) -> None:
+    """What is on a tool call does not depend on which of the two normalised it."""
+    stock, processor = (side[f"{source}/{name}"] for side in both)
+    assert (stock.status, stock.description) == (processor.status, processor.description)
+    rolled_up = ("acrux.trace.", "acrux.tool.calls", "acrux.tool.failed", "acrux.tool.warned")
+    rolled_up += ("acrux.tool.not_executed", "acrux.tool.retries", "acrux.tool.first_failed.")
+    own = {key: value for key, value in processor.attributes.items() if not key.startswith(rolled_up)}
+    assert stock.attributes == own
+
+
+def verdicts(server: Collector, spans: dict[str, tuple[str, Foreign]], service: str) -> dict[str, Any]:
+    """Span name -> the span as the gateway passed it on."""
+    post(server.http_endpoint, otlp(spans, service))
+    found = server.wait_for_spans(
+        lambda span: span.resource["service.name"] == service, count=len(spans), timeout=20
+    )
+    return {span.name: span for span in found}
+
+
+@pytest.fixture(scope="module")
+def both(gateway: StartGateway) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Every case in every vocabulary, through the stock config and through the processor."""
+    cases = {**TOLD, **EXTRA}
+    spans = {f"{source}/{name}": (source, how) for source in SOURCES for name, how in cases.items()}
+    sides = []
+    for over in ([], [CONFIGS / "toolverdict.yaml"]):
+        server = gateway(*over)
+        try:
+            sides.append(verdicts(server, spans, "vectors"))
+        finally:
+            server.stop()
+    return sides[0], sides[1]
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["stock", "toolverdict"])
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("vector", TOLD)
+def test_a_foreign_span_gets_the_verdict_of_the_shared_vector(
+    both: tuple[dict[str, Any], dict[str, Any]], source: str, vector: str, side: int
+) -> None:
+    """Stock statements and processor both decide a foreign span as the SDK decides the same failure."""
+    span, wanted = both[side][f"{source}/{vector}"], expected(vector)
+    got = {key: span.attributes.get(key) for key in wanted}
+    assert got == wanted
+    assert span.attributes["gen_ai.tool.name"] == "search"
+    assert span.attributes["acrux.tool.normalised_from"] == source
+    assert not [key for key in span.attributes if key.startswith("acrux.tmp.")]
+    if wanted["acrux.tool.outcome"] == "error":
+        assert span.status == "ERROR"
+        assert span.attributes["errorDetail"]
+    else:
+        assert "errorType" not in span.attributes
