@@ -52,6 +52,8 @@ def app(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str, command: str = ACRUX_OTEL, folder: Path | None = None, **env: str) -> Program:
+    # The instrumentations that happen to be installed here have tests of their own.
+    env = {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "*", **env}
     return run_program("", *arguments, command=[command], env=env, folder=folder)
 
 
@@ -128,6 +130,27 @@ def test_run_works_beside_configure(app: Path) -> None:
     with http_receiver() as received:
         done = run("run", str(app), OTEL_EXPORTER_OTLP_ENDPOINT=received.url)
     assert (done.returncode, done.stderr) == (0, "")
+    assert received.names() == ["execute_tool find"]
+
+
+def test_run_keeps_tempos_limit(app: Path) -> None:
+    """A backend's needs are met without configure() too."""
+    app.write_text(APP.replace('find("Atlantis")', 'find("x" * 9000)'))
+    with http_receiver() as received:
+        done = run(
+            "run", "--backend", "tempo", "--capture", "full", str(app), ACRUX_OTEL_ENDPOINT=received.url
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    told = {pair.key: pair.value.string_value for pair in received.spans()[0].attributes}
+    assert len(told["gen_ai.tool.call.arguments"]) <= 2048
+
+
+def test_run_sends_at_sigterm_when_asked(app: Path) -> None:
+    """ACRUX_OTEL_HANDLE_SIGTERM: the SDK's own processors are flushed as well."""
+    app.write_text(APP + "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(10)\n")
+    with http_receiver() as received:
+        done = run("run", str(app), ACRUX_OTEL_ENDPOINT=received.url, ACRUX_OTEL_HANDLE_SIGTERM="true")
+    assert (done.returncode, done.stderr) == (-15, "")
     assert received.names() == ["execute_tool find"]
 
 

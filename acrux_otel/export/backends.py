@@ -17,6 +17,7 @@ __all__ = [
     "FILE",
     "NONE",
     "TEMPO",
+    "TEMPO_PAYLOAD",
     "Destination",
     "chosen_backends",
     "destination",
@@ -31,6 +32,7 @@ OTLP: Final = "otlp"
 TEMPO: Final = "tempo"
 BACKENDS: Final = (OTLP, JAEGER, TEMPO, ACRUXCORE, CONSOLE, FILE, NONE)
 
+TEMPO_PAYLOAD: Final = 2048  # bytes of an attribute that Tempo keeps by default
 _DEFAULT_FILE: Final = "acrux-otel.jsonl"
 _ACRUXCORE_TIMEOUT: Final = 30.0  # 512 spans took a small server 6.5 s
 _ACRUXCORE_MOST: Final = 100

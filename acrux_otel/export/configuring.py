@@ -22,6 +22,7 @@ from acrux_otel.export.backends import (
     CONSOLE,
     NONE,
     TEMPO,
+    TEMPO_PAYLOAD,
     Destination,
     chosen_backends,
     destination,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from acrux_otel.catalog import Catalog
 
 __all__ = ["configure", "is_ours"]
-
-_TEMPO_PAYLOAD: Final = 2048
 
 _lock = threading.Lock()
 _ours: Final[WeakSet[Any]] = WeakSet()
@@ -131,7 +130,7 @@ def configure(
             automatic.use(catalog, catalog_mode)
         _apply(capture, redact, payload_limit, metrics, exit_timeout, handle_sigterm)
         if TEMPO in chosen and given(payload_limit, "payload_limit") is None:
-            settings.payload_limit = _TEMPO_PAYLOAD
+            settings.payload_limit = TEMPO_PAYLOAD
         if queue_backlog is not None:
             _watch_backlog(queue_backlog)
         settings.tracer_provider = tracer_provider or settings.tracer_provider

@@ -24,6 +24,7 @@ METRICS_PATIENCE: Final = 5.0  # the next collection says the same and more
 _LONGEST_PAUSE: Final = 10.0
 _SHORTEST_ATTEMPT: Final = 0.05
 _EXIT_POLL: Final = 0.1
+_EXIT_PAUSE: Final = 0.4
 
 
 class SendFailed(Exception):
@@ -156,8 +157,7 @@ class Delivery:
             if self._off:
                 return False
             self._report(failure)
-            wait = max(failure.retry_after or 0.0, pause * random.uniform(0.5, 1.0))
-            if not failure.retryable or not self._pause(wait, until, failure.answered):
+            if not failure.retryable or not self._pause(pause, until, failure):
                 return False
             pause = min(pause * 2, _LONGEST_PAUSE)
         return False
@@ -210,10 +210,11 @@ class Delivery:
             self._deadline = exiting.exit_deadline()
         return self._deadline
 
-    def _pause(self, wait: float, until: float, answered: bool) -> bool:
+    def _pause(self, longest: float, until: float, failure: SendFailed) -> bool:
         """Wait before the next attempt; whether there is to be one."""
-        if self.target.implicit and not answered:
+        if self.target.implicit and not failure.answered:
             return False  # nobody said that somebody lives there
+        wait = max(failure.retry_after or 0.0, longest * random.uniform(0.5, 1.0))
         if self._end() is None:
             if monotonic() + wait > until:
                 return False
@@ -221,8 +222,9 @@ class Delivery:
             self._nudge.clear()
             return True
         # The process ends: who is not there will not come, who said "later" gets what time there is.
+        wait = failure.retry_after or min(wait, _EXIT_PAUSE)
         end = min(until, self._deadline or until)
-        if not answered or monotonic() + wait > end:
+        if not failure.answered or monotonic() + wait > end:
             self._off = True
             return False
         sleep(wait)

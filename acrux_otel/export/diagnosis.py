@@ -10,12 +10,22 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import Any
 
-from acrux_otel.export.backends import CONSOLE, NONE, OTLP, Destination, chosen_backends, destination
+from acrux_otel.export.backends import (
+    CONSOLE,
+    NONE,
+    OTLP,
+    TEMPO,
+    TEMPO_PAYLOAD,
+    Destination,
+    chosen_backends,
+    destination,
+)
 from acrux_otel.export.conflicts import conflicts, versions
 from acrux_otel.export.delivery import SendFailed, require, sender_for
 from acrux_otel.export.endpoints import FILE, Target
 from acrux_otel.export.exit import EXIT_TIMEOUT
 from acrux_otel.export.options import boolean, given, seconds, whole_number
+from acrux_otel.sanitize import PAYLOAD_LIMIT
 
 __all__ = ["Check", "Diagnosis", "Setting", "diagnose"]
 
@@ -105,15 +115,13 @@ def _general() -> Iterator[Setting]:
     yield Setting(
         "capture", str(capture.value) if capture else "verdict", capture.source if capture else "default"
     )
+    held, metrics = given(None, "exit_timeout"), given(None, "metrics")
+    limit, term = given(None, "payload_limit"), given(None, "handle_sigterm")
     for what, option, shown in (
-        ("exit timeout", exit_ := given(None, "exit_timeout"), f"{seconds(exit_, EXIT_TIMEOUT):g} s"),
-        ("metrics", on := given(None, "metrics"), "on" if boolean(on, True) else "off"),
-        ("payload limit", limit := given(None, "payload_limit"), f"{whole_number(limit, 16384)} bytes"),
-        (
-            "SIGTERM",
-            term := given(None, "handle_sigterm"),
-            "sends" if boolean(term, False) else "not handled",
-        ),
+        ("exit timeout", held, f"{seconds(held, EXIT_TIMEOUT):g} s"),
+        ("metrics", metrics, "on" if boolean(metrics, True) else "off"),
+        ("payload limit", limit, f"{whole_number(limit, _default_payload())} bytes"),
+        ("SIGTERM", term, "sends" if boolean(term, False) else "not handled"),
     ):
         yield Setting(what, shown, option.source if option else "default")
     sampler = os.environ.get("OTEL_TRACES_SAMPLER", "").strip()
@@ -123,6 +131,11 @@ def _general() -> Iterator[Setting]:
         f"{sampler} {argument}".strip() or "parentbased_always_on",
         "OTEL_TRACES_SAMPLER" if sampler else "default",
     )
+
+
+def _default_payload() -> int:
+    names = chosen_backends(given(None, "backend"), given(None, "file"))
+    return TEMPO_PAYLOAD if TEMPO in names else PAYLOAD_LIMIT
 
 
 def _of(place: Destination) -> Iterator[Setting]:

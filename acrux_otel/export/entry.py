@@ -15,10 +15,20 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from acrux_otel.export import exit as exiting
-from acrux_otel.export.backends import CONSOLE, NONE, OTLP, Destination, chosen_backends, destination
+from acrux_otel.export.backends import (
+    CONSOLE,
+    NONE,
+    OTLP,
+    TEMPO,
+    TEMPO_PAYLOAD,
+    Destination,
+    chosen_backends,
+    destination,
+)
 from acrux_otel.export.delivery import METRICS_PATIENCE, PATIENCE, Delivery, require
-from acrux_otel.export.options import given, seconds
+from acrux_otel.export.options import boolean, given, seconds
 from acrux_otel.export.otlp import MetricExport, SpanExport
+from acrux_otel.settings import settings
 
 if TYPE_CHECKING:
     from acrux_otel.export.console import Console
@@ -46,7 +56,12 @@ def destinations() -> list[Destination]:
 def _usable() -> list[Destination]:
     try:
         exiting.flush_at_end_of_workers()
-        return destinations()
+        if boolean(given(None, "handle_sigterm"), False):
+            exiting.handle_sigterm()
+        places = destinations()
+        if TEMPO in [place.backend for place in places] and given(None, "payload_limit") is None:
+            settings.payload_limit = TEMPO_PAYLOAD
+        return places
     except (ValueError, ImportError) as error:
         _log.error("nothing is exported: %s", error)
         return []

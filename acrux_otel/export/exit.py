@@ -56,7 +56,7 @@ class Blocking:
 
     def after_fork(self) -> None:
         """The threads did not come along."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the handler of a signal may come while its thread is in here
         self._job: Job | None = None
 
     def done_by(self, deadline: float) -> bool:
@@ -176,9 +176,13 @@ def handle_sigterm() -> bool:
 
 
 def _on_sigterm(number: int, frame: FrameType | None) -> None:
+    from acrux_otel.export.flushing import flush_joined
+
     signal.signal(number, signal.SIG_DFL)
     try:
+        deadline = monotonic() + _exit_timeout
         close_all()
+        flush_joined(deadline)
     finally:
         os.kill(os.getpid(), number)
 

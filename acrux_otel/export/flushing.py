@@ -16,7 +16,7 @@ from acrux_otel.export.configuring import is_ours
 from acrux_otel.export.exit import Blocking, flush_all
 from acrux_otel.settings import settings
 
-__all__ = ["flush", "flushing"]
+__all__ = ["flush", "flush_joined", "flushing"]
 
 _joined: dict[int, tuple[object, Blocking]] = {}
 
@@ -34,6 +34,12 @@ def flush(timeout: float = 5.0) -> bool:
         return flush_all(max(0.0, float(timeout)), _others())
     except Exception:
         return False
+
+
+def flush_joined(deadline: float) -> None:
+    """Have the providers that somebody else made send what they hold, until ``deadline``."""
+    for other in _others():
+        other.done_by(deadline)
 
 
 def _others() -> list[Blocking]:
