@@ -77,7 +77,7 @@ EXTRA: Final = {
     "a framework's field": Foreign({"gen_ai.tool.status": "error"}),
     "another framework's field": Foreign({"gen_ai.task.status": "failure"}),
     "LangChain's result": Foreign(
-        {"output.value": '{"data": {"type": "tool", "status": "error", "tool_call_id": "", "content": "no"}}'}
+        {"output.value": '{"data": {"type": "tool", "status": "error", "tool_call_id": "c"}}'}
     ),
     "MCP's result": Foreign(
         {"gen_ai.tool.call.result": '{"isError": true, "content": [{"type": "text", "text": "no"}]}'}
