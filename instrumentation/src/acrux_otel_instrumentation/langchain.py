@@ -22,7 +22,7 @@ from acrux_otel_instrumentation.patching import Hook
 
 __all__ = ["LangChainInstrumentor"]
 
-_instruments = ("langchain-core >= 0.3, < 2",)
+_instruments = ("langchain-core >= 0.3.60, < 2",)
 _framework = Framework("langchain")
 
 
@@ -32,12 +32,21 @@ def _open(tool: Any, tool_input: Any, *args: Any, tool_call_id: str | None = Non
         _framework.definitions.of(tool, tool.name, lambda: _described(tool)),
         call_id=tool_call_id,
         function=function,
-        arguments=(
-            (lambda: tool._filter_injected_args(tool_input))
-            if isinstance(tool_input, dict)
-            else {"input": tool_input}
-        ),
+        arguments=lambda: _arguments(tool, tool_input),
     )
+
+
+def _arguments(tool: Any, tool_input: Any) -> dict[str, Any]:
+    """What the model asked for, without what the framework injects."""
+    if not isinstance(tool_input, dict):
+        return {"input": tool_input}
+    keep = getattr(tool, "_filter_injected_args", None)
+    if keep is not None:
+        return dict(keep(tool_input))
+    shown = tool.tool_call_schema
+    if isinstance(shown, dict):
+        return tool_input
+    return {name: value for name, value in tool_input.items() if name in shown.model_fields}
 
 
 def _function_of(tool: Any) -> Any:

@@ -31,7 +31,7 @@ from acrux_otel_instrumentation.patching import Hook
 
 __all__ = ["MCPInstrumentor", "client_beside", "described_by_mcp", "same_call"]
 
-_instruments = ("mcp >= 1.9, < 3",)
+_instruments = ("mcp >= 1.20, < 3",)
 _framework = Framework("mcp", scopes=("mcp-python-sdk", "fastmcp"))
 _INTERRUPTED = Verdict(Outcome.INTERRUPTED)
 

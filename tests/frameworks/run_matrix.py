@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the framework tests, one environment for each framework and version.
+
+The environments are kept in the user's cache (``ACRUX_OTEL_CACHE``, else ``XDG_CACHE_HOME``, else
+``~/.cache``), named by what is in them, so that only a change of versions makes a new one. Nothing of this
+checkout is installed in them.
+
+    python tests/frameworks/run_matrix.py                         # everything
+    python tests/frameworks/run_matrix.py --versions newest --only mcp langchain
+    python tests/frameworks/run_matrix.py --budget 1500           # stop starting new ones after 25 minutes
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What acrux-otel and its instrumentations need, and the tests.
+OURS = (
+    "opentelemetry-api",
+    "opentelemetry-sdk",
+    "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry-instrumentation",
+    "pydantic>=2.7",
+    "docstring-parser>=0.16",
+    "jsonschema>=4.20",
+    "typing-extensions>=4.12",
+    "wrapt>=1.16",
+    "packaging",
+    "pytest>=8.3",
+    "pytest-asyncio>=0.24",
+    "pytest-timeout>=2.3",
+)
+
+# framework -> which of its versions -> what to install. The first six first.
+ENVIRONMENTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "mcp": {
+        "oldest": ("mcp==1.20.0", "pydantic<2.12"),
+        "newest 1.x": ("mcp==1.30.0",),
+        "newest": ("mcp==2.3.0",),
+    },
+    "langchain": {
+        "oldest": ("langchain-core==0.3.60", "langgraph==0.4.5"),
+        "newest": ("langchain-core==1.8.3", "langgraph==1.2.24"),
+    },
+    "pydantic_ai": {
+        "oldest": ("pydantic-ai-slim==1.80.0",),
+        "newest": ("pydantic-ai-slim==2.68.0",),
+    },
+    "anthropic": {
+        "oldest": ("anthropic==1.10.0",),
+        "newest": ("anthropic==2.14.0",),
+    },
+    "openai_agents": {
+        "oldest": ("openai-agents==0.12.0", "openai<2.30"),
+        "newest": ("openai-agents==0.24.0",),
+    },
+    "fastmcp": {
+        "oldest": ("fastmcp==3.0.0",),
+        "newest": ("fastmcp==4.2.3",),
+    },
+}
+
+
+def cache() -> Path:
+    """Where environments are kept, outside of any checkout."""
+    given = os.environ.get("ACRUX_OTEL_CACHE")
+    if given:
+        return Path(given) / "frameworks"
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "acrux-otel" / "frameworks"
+
+
+def uv() -> str:
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.exists() else shutil.which("uv")
+    if found is None:
+        sys.exit("run_matrix: uv is not installed; run `make setup`")
+    return found
+
+
+def environment(framework: str, packages: tuple[str, ...]) -> Path:
+    """The Python of an environment with ``packages``; made if it is not there.
+
+    Raises:
+        subprocess.CalledProcessError: it cannot be installed.
+    """
+    wanted = (sys.version.split()[0], *OURS, *packages)
+    key = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:16]
+    folder = cache() / f"{framework}-{key}"
+    python = folder / "bin" / "python"
+    if (folder / ".complete").exists():
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+    subprocess.run([uv(), "pip", "install", "--quiet", "--python", str(python), *OURS, *packages], check=True)
+    (folder / ".complete").touch()
+    return python
+
+
+def run(framework: str, version: str, packages: tuple[str, ...], verbose: bool) -> tuple[int, int, int]:
+    """Run one environment's tests; returns passed, failed and skipped."""
+    python = environment(framework, packages)
+    own = ROOT / "tests" / "frameworks" / f"test_{framework}.py"
+    done = subprocess.run(
+        [
+            str(python),
+            "-m",
+            "pytest",
+            "tests/frameworks/test_cases.py",
+            *([str(own)] if own.exists() else []),
+            "-rf",
+            "--no-header",
+            "--tb=short",
+            "--disable-warnings",
+        ],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "ACRUX_TEST_FRAMEWORK": framework,
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "instrumentation" / "src"))),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_PLUGINS": "pytest_asyncio.plugin,pytest_timeout",
+        },
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    counts = {
+        word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)
+    }
+    failed = counts.get("failed", 0) + counts.get("error", 0)
+    if done.returncode != 0 or verbose:
+        print(done.stdout[-6000:], done.stderr[-3000:], sep="\n", flush=True)
+    return counts.get("passed", 0), failed or int(done.returncode != 0), counts.get("skipped", 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=sorted(ENVIRONMENTS), default=list(ENVIRONMENTS))
+    parser.add_argument("--versions", choices=("oldest", "newest", "all"), default="all")
+    parser.add_argument("--budget", type=float, help="seconds after which no new environment is begun")
+    parser.add_argument("--verbose", action="store_true", help="print what pytest prints")
+    options = parser.parse_args()
+    began, total, left_out = time.monotonic(), [0, 0, 0], []
+    for framework in [each for each in ENVIRONMENTS if each in options.only]:
+        for version, packages in ENVIRONMENTS[framework].items():
+            if options.versions != "all" and not version.startswith(options.versions):
+                continue
+            name = f"{framework} {version} ({', '.join(packages)})"
+            if options.budget is not None and time.monotonic() - began > options.budget:
+                left_out.append(name)
+                continue
+            start = time.monotonic()
+            try:
+                counts = run(framework, version, packages, options.verbose)
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+                print(error, flush=True)
+                counts = (0, 1, 0)
+            total = [sum(pair) for pair in zip(total, counts, strict=True)]
+            passed, failed, skipped = counts
+            print(
+                f"{'FAILED' if failed else 'ok    '} {name}: {passed} passed, {failed} failed, "
+                f"{skipped} skipped in {time.monotonic() - start:.0f} s",
+                flush=True,
+            )
+    for name in left_out:
+        print(f"left out for lack of time: {name}")
+    print(f"{total[0]} passed, {total[1]} failed, {total[2]} skipped")
+    return 1 if total[1] or not total[0] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
