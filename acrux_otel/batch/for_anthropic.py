@@ -18,7 +18,7 @@ from acrux_otel.verdict import ToolCallResult
 __all__ = ["to_anthropic"]
 
 
-def to_anthropic(results: Iterable[ToolCallResult[Any]]) -> dict[str, Any]:
+def to_anthropic(results: Iterable[ToolCallResult[Any]]) -> Any:
     """The user message that answers a turn's tool calls; append it to ``messages`` behind the model's.
 
     Failures, calls that did not run and cancelled ones are marked ``is_error``. Text, images and documents
@@ -29,7 +29,8 @@ def to_anthropic(results: Iterable[ToolCallResult[Any]]) -> dict[str, Any]:
             for one id is left out.
 
     Returns:
-        One message, a ``tool_result`` block for each id and nothing else. Text of your own goes behind them.
+        One message, a dict with a ``tool_result`` block for each id and nothing else. Text of your own goes
+        behind them.
 
     Raises:
         ValueError: there are no results, one has no id, or the result of a toolset's action breaks the

@@ -17,7 +17,7 @@ from acrux_otel.verdict import Outcome, ToolCallResult
 __all__ = ["to_openai_chat", "to_openai_responses"]
 
 
-def to_openai_chat(results: Iterable[ToolCallResult[Any]]) -> list[dict[str, Any]]:
+def to_openai_chat(results: Iterable[ToolCallResult[Any]]) -> list[Any]:
     """The ``tool`` messages that answer a turn's tool calls; extend ``messages`` by them behind the model's.
 
     The text of a failure says that it is one: it begins with ``Error:`` unless the tool's own result says so
@@ -37,7 +37,7 @@ def to_openai_chat(results: Iterable[ToolCallResult[Any]]) -> list[dict[str, Any
     ]
 
 
-def to_openai_responses(results: Iterable[ToolCallResult[Any]]) -> list[dict[str, Any]]:
+def to_openai_responses(results: Iterable[ToolCallResult[Any]]) -> list[Any]:
     """The output items that answer a turn's tool calls; append them to ``input`` behind the model's.
 
     Texts are those of `to_openai_chat`. Images and files that a tool returned as content blocks are passed
