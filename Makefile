@@ -28,6 +28,7 @@ lock: $(STAMP)  ## resolve requirements/dev.txt anew
 
 demo: $(STAMP)  ## three questions, first silent, then declared
 	@$(BIN)/python examples/report_a_tool_failure.py
+	@echo "Several tools in one turn, one of which needs another: $(BIN)/python examples/parallel_tools.py"
 
 test: $(STAMP)  ## the test suite; ARGS="-k name" for a part of it
 	@$(BIN)/python -m pytest $(ARGS)
