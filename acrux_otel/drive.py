@@ -8,7 +8,9 @@ generator, in whichever task, finds its own context untouched.
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
+import sys
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, Final
@@ -26,7 +28,7 @@ _Function = Callable[..., Any]
 
 
 def wrap(fn: _Function, body: _Function, site: ToolSite) -> _Function:
-    """A function of the same kind as ``body`` (what ``fn`` runs) that runs ``fn`` under a call."""
+    """A function of the same kind as ``body`` (what calling ``fn`` runs) that runs ``fn`` under a call."""
     _bind(fn, body, site)
     if inspect.iscoroutinefunction(body):
         return _coroutine(site)
@@ -102,108 +104,123 @@ def _coroutine(site: ToolSite) -> _Function:
 
 
 def _generator(site: ToolSite) -> _Function:
-    def call_tool(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        call = site.open_to_follow(args, kwargs)
-        return (yield from _steps(call, _begin(call, args, kwargs)))
+    def begin(*args: Any, **kwargs: Any) -> tuple[Call, Any]:
+        return _begun(site.open_to_follow(args, kwargs), args, kwargs)
 
-    return call_tool
+    return _stepping(begin)
 
 
 def _async_generator(site: ToolSite) -> _Function:
-    async def call_tool(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        call = site.open_to_follow(args, kwargs)
-        steps = _async_steps(call, _begin(call, args, kwargs))
-        step: Callable[[Any], Awaitable[Any]] = steps.asend
-        value: Any = None
-        while True:
-            try:
-                item = await step(value)
-            except StopAsyncIteration:
-                return
-            try:
-                value = yield item
-                step = steps.asend
-            except GeneratorExit:
-                await steps.aclose()
-                raise
-            except BaseException as exc:
-                step, value = steps.athrow, exc
+    def begin(*args: Any, **kwargs: Any) -> tuple[Call, Any]:
+        return _begun(site.open_to_follow(args, kwargs), args, kwargs)
 
-    return call_tool
+    return _async_stepping(begin)
 
 
-def _begin(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The tool's own generator; none of its code has run yet."""
+def _begun(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call, Any]:
+    """A call and the tool's own generator; none of its code has run yet."""
     try:
         made = call.site.body(*args, **kwargs)
     except BaseException as exc:
         call.raised(exc)
         raise
     call.leave()
-    return made
+    return call, made
 
 
-def _steps(call: Call, generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    step: Callable[[Any], Any] = generator.send
-    value: Any = None
-    while True:
-        call.enter()
-        try:
-            item = step(value)
-        except StopIteration as stop:
-            return call.ok(stop.value)
-        except BaseException as exc:
-            call.raised(exc)
-            raise
-        item = call.yielded(item)
-        call.leave()
-        try:
-            value = yield item
-            step = generator.send
-        except GeneratorExit:
+def _stepping(begin: Callable[..., tuple[Call, Generator[Any, Any, Any]]]) -> _Function:
+    """A generator function that passes each step on to the generator of ``begin(...)``."""
+
+    def call_tool(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        call, generator = begin(*args, **kwargs)
+        call.items_follow()
+        step: Callable[[Any], Any] = generator.send
+        value: Any = None
+        closing = False
+        while True:
+            if closing and _collecting:
+                # Setting a context variable inside a collection that another set began would crash
+                # CPython 3.11; what is left of the body runs in the context that there is.
+                call.close(_CLOSED)
+                try:
+                    step(value)
+                except StopIteration as stop:
+                    return stop.value
             call.enter()
             try:
-                result = generator.close()  # type: ignore[func-returns-value]  # a value since 3.13
+                item = step(value)
+            except StopIteration as stop:
+                if closing:
+                    call.declared(_CLOSED)
+                    return stop.value
+                return call.ok(stop.value)
             except BaseException as exc:
                 call.raised(exc)
                 raise
-            call.declared(_CLOSED)
-            return result
-        except BaseException as exc:
-            step, value = generator.throw, exc
+            item = call.yielded(item)
+            call.leave()
+            try:
+                value = yield item
+                step = generator.send
+            except BaseException as exc:
+                step, value = generator.throw, exc
+                closing = isinstance(exc, GeneratorExit)
+
+    return call_tool
 
 
-async def _async_steps(call: Call, generator: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
-    step: Callable[[Any], Awaitable[Any]] = generator.asend
-    value: Any = None
-    dropped = _Dropped(call)
-    while True:
-        call.enter()
-        try:
-            item = await step(value)
-        except StopAsyncIteration:
-            call.ok(None)
-            return
-        except BaseException as exc:
-            call.raised(exc)
-            raise
-        item = call.yielded(item)
-        call.leave()
-        try:
-            value = yield item
-            step = generator.asend
-        except GeneratorExit:
+def _async_stepping(begin: Callable[..., tuple[Call, AsyncGenerator[Any, Any]]]) -> _Function:
+    """The same for an async generator function."""
+
+    async def call_tool(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        call, generator = begin(*args, **kwargs)
+        call.items_follow()
+        step: Callable[[Any], Awaitable[Any]] = generator.asend
+        value: Any = None
+        dropped = _Dropped(call)
+        closing: BaseException | None = None
+        while True:
+            if closing is not None and _collecting:  # as above
+                call.close(_CLOSED)
+                try:
+                    await step(value)
+                except StopAsyncIteration:
+                    raise closing from None
             call.enter()
             try:
-                await generator.aclose()
+                item = await step(value)
+            except StopAsyncIteration:
+                if closing is None:
+                    call.ok(None)
+                    return
+                call.declared(_CLOSED)
+                del dropped
+                raise closing from None
             except BaseException as exc:
                 call.raised(exc)
                 raise
-            call.declared(_CLOSED)
-            del dropped
-            raise
-        except BaseException as exc:
-            step, value = generator.athrow, exc
+            item = call.yielded(item)
+            call.leave()
+            try:
+                value = yield item
+                step = generator.asend
+            except BaseException as exc:
+                step, value = generator.athrow, exc
+                closing = exc if isinstance(exc, GeneratorExit) else None
+
+    return call_tool
+
+
+_collecting = False
+
+
+def _note_collection(phase: str, _info: object) -> None:
+    global _collecting
+    _collecting = phase == "start"
+
+
+if sys.version_info < (3, 12):
+    gc.callbacks.append(_note_collection)
 
 
 class _Dropped:
@@ -235,9 +252,9 @@ def follow(call: Call, result: Any, kind: int) -> Any:
         return _watch(call, result)
     made: Any
     if kind == GENERATOR:
-        made = _steps(call, result)
+        made = _stepping(lambda: (call, result))()
     elif kind == ASYNC_GENERATOR:
-        made = _async_steps(call, result)
+        made = _async_stepping(lambda: (call, result))()
     else:
         made = _await(call, result)
     name = getattr(result, "__name__", None)
@@ -290,16 +307,15 @@ def wrap_for_result(fn: _Function, body: _Function, site: ToolSite) -> _Function
     if inspect.isasyncgenfunction(body):
 
         async def call_async_generator(*args: Any, **kwargs: Any) -> ToolCallResult[Any]:
-            call = site.open_to_follow(args, kwargs, read=True)
-            items = [item async for item in _async_steps(call, _begin(call, args, kwargs))]
-            return _answer(call, items)
+            call, made = _begun(site.open_to_follow(args, kwargs, read=True), args, kwargs)
+            return _answer(call, [item async for item in _async_stepping(lambda: (call, made))()])
 
         return call_async_generator
     if inspect.isgeneratorfunction(body):
 
         def call_generator(*args: Any, **kwargs: Any) -> ToolCallResult[Any]:
-            call = site.open_to_follow(args, kwargs, read=True)
-            return _answer(call, list(_steps(call, _begin(call, args, kwargs))))
+            call, made = _begun(site.open_to_follow(args, kwargs, read=True), args, kwargs)
+            return _answer(call, list(_stepping(lambda: (call, made))()))
 
         return call_generator
     if inspect.iscoroutinefunction(body):

@@ -32,7 +32,7 @@ _PENDING: Final = 4096
 _OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
 _TYPES: Final[dict[ErrorType | None, str | None]] = {None: None, **{kind: kind.value for kind in ErrorType}}
 _api: Final = import_module("opentelemetry.metrics._internal")
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler or a finaliser may call a tool in the middle of it
 _gauges: dict[str, tuple[str, str, Callable[[], Iterable[tuple[float, dict[str, Any]]]]]] = {}
 _current: CallMetrics | None = None
 
@@ -134,7 +134,7 @@ class CallMetrics:
         outcome = _OUTCOMES[verdict.outcome]
         error_type = _TYPES[verdict.error_type]
         with _lock:
-            self._in_flight[tool] = self._in_flight.get(tool, 1) - 1
+            self._in_flight[tool] = max(self._in_flight.get(tool, 0) - 1, 0)
             key = (tool, outcome, error_type, verdict.code and self._bounded(tool, verdict.code))
             self._calls[key] = self._calls.get(key, 0) + 1
             if attempts > 1:
@@ -199,10 +199,13 @@ def _histogram(meter: Any) -> Histogram:
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     if _current is not None:
         _current._in_flight.clear()
-        _current._pending.clear()  # the parent records its own
+        # The parent reports its own.
+        _current._pending.clear()
+        _current._calls.clear()
+        _current._retries.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,6 +7,7 @@ import asyncio
 import concurrent.futures
 import inspect
 import types
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from acrux_otel.verdict import ErrorType, Outcome, ToolResult, Verdict, slug
@@ -62,10 +63,8 @@ def _kind_of_type(kind: type) -> int:
         return DECLARED
     if issubclass(kind, (asyncio.Future, concurrent.futures.Future)):
         return FUTURE
-    if hasattr(kind, "__await__"):
-        # One that is also a context manager or an iterator (an HTTP request, say) cannot be replaced.
-        replaceable = not (hasattr(kind, "__aenter__") or hasattr(kind, "__aiter__"))
-        return AWAITABLE if replaceable else OBJECT
+    if issubclass(kind, Coroutine) and not hasattr(kind, "__aenter__"):
+        return AWAITABLE  # a compiled coroutine; other awaitable objects are values of their own
     return OBJECT
 
 

@@ -33,7 +33,7 @@ _RUN: Final[ContextVar[Run | None]] = ContextVar("acrux_otel.run", default=None)
 _SPANS: Final = span.TracerSource(names.SCOPE, VERSION)
 _ANSWERED: Final = (Outcome.OK, Outcome.WARNING)
 _NAMED: Final = 100
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler or a finaliser may open a run in the middle of it
 _open_runs = 0
 
 
@@ -127,7 +127,7 @@ class Run:
         self._budget = budget
         self.span: Span | None = None
         self._tracer_provider = tracer_provider
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._context: Context | None = None
         self._entered = False
 
@@ -164,10 +164,10 @@ class Run:
         if self.spending is not None:
             self.spending.end()
             self.summary.stop_reason = self.spending.stop_reason
-        if _RUN.get() is self:
+        if _RUN.get() is self:  # else it ends in a Context that never was its own
             _RUN.set(self._outer)
-        if self._context is not None and get_current() is self._context:
-            attach(self._previous)
+            if self._context is not None:
+                attach(self._previous)
         if self.span is None:
             return
         try:
@@ -189,12 +189,15 @@ class Run:
 
     def __call__(self, function: F) -> F:
         """Open a run like this one for each call of ``function``."""
+        if not callable(function):
+            raise TypeError(f"run({self.name!r}) was given {function!r:.80} to decorate; expected a function")
         if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
             raise TypeError(
                 f"run({self.name!r}) was given the generator function {function.__name__!r}; "
                 "use `with run(...)` inside it"
             )
-        if inspect.iscoroutinefunction(function):
+        called = function if inspect.isroutine(function) else type(function).__call__
+        if inspect.iscoroutinefunction(called):
 
             @functools.wraps(function)
             async def run_async(*args: Any, **kwargs: Any) -> Any:
@@ -249,7 +252,7 @@ class Run:
 def run(
     name: str,
     *,
-    tags: Iterable[str] = (),
+    tags: Iterable[str] | None = (),
     session_id: str | None = None,
     tracer_provider: TracerProvider | None = None,
     budget: RunBudget | None = None,
@@ -272,6 +275,7 @@ def run(
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"run(name) is {name!r}; expected a non-empty string")
+    tags = tags or ()
     if isinstance(tags, str):
         raise TypeError(f"run(tags=) is the string {tags!r}; expected a list of strings, such as [{tags!r}]")
     tags = tuple(tags)

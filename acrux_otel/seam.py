@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
-from weakref import WeakKeyDictionary
 
 from opentelemetry.context import attach, get_current
 from opentelemetry.trace import set_span_in_context
@@ -45,7 +44,7 @@ from acrux_otel.definition.signature import returns_text, underlying
 from acrux_otel.expected import EXPECTED
 from acrux_otel.sanitize import DETAIL_LIMIT, text
 from acrux_otel.settings import FULL, UNSET, settings
-from acrux_otel.span import INTERNAL, TracerSource
+from acrux_otel.span import INTERNAL, TracerSource, abandon
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
@@ -179,7 +178,9 @@ class ToolSite:
                 attach(context)
         except Exception as error:
             problem("a call began", error)
-            started = None
+            if started is not None:
+                abandon(started)
+                started = None
         if meters is None and not observers.any and (started is None or not recording):
             if started is None and outer is None:
                 return None
@@ -300,10 +301,9 @@ def open_call(
         The call. Hand it over with ``.ok``, ``.raised`` or ``.declared``; use ``.leave`` and
         ``.enter`` around what is not the tool's own step.
     """
-    site = _sites.get(definition)
+    site: ToolSite | None = definition.site
     if site is None:
-        site = _site_of(definition, function, control_flow, catalogued, source)
-        _sites[definition] = site
+        site = definition.site = _site_of(definition, function, control_flow, catalogued, source)
     given: Any = arguments if arguments is not None else {}
     call = site.open_read((), given, call_id=call_id, tracer_provider=tracer_provider, on=span, within=within)
     call.awaits = site.expects
@@ -341,6 +341,3 @@ def _site_of(
         source=source,
         catalogued=catalogued,
     )
-
-
-_sites: WeakKeyDictionary[ToolDefinition, ToolSite] = WeakKeyDictionary()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERNAL",
     "TracerSource",
+    "abandon",
     "attempt_again",
     "attempt_failed",
     "circuit_changed",
@@ -42,11 +43,13 @@ __all__ = [
     "fail",
     "finish",
     "hold",
+    "items_attributes",
     "payload_attributes",
     "record_exception",
 ]
 
 INTERNAL: Final = SpanKind.INTERNAL
+_LEAST_PAYLOAD: Final = 16  # bytes; below that no JSON says anything
 _ERROR: Final = StatusCode.ERROR
 # An enum member's `.value` is a slow descriptor.
 _OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
@@ -93,10 +96,45 @@ def _unset_provider() -> TracerProvider | None:
     return api._TRACER_PROVIDER
 
 
+def abandon(span: Span) -> None:
+    """End a span that could not be made a call's."""
+    try:
+        span.end()
+    except Exception:  # said already, of what went wrong first
+        pass
+
+
 def error_on(span: Span) -> str | None:
     """The description of an ERROR that somebody else put on ``span``, else None."""
     status = getattr(span, "status", None)
     return (status.description or "") if status is not None and status.status_code is _ERROR else None
+
+
+def _payload_limit(span: Span) -> int:
+    limit = settings.payload_limit
+    own = getattr(getattr(span, "_limits", None), "max_span_attribute_length", None)
+    return limit if own is None else min(limit, own)
+
+
+def items_attributes(span: Span, key: str, items: list[str], size: int, earlier: int) -> dict[str, Any]:
+    """What a generator yielded, as one JSON list of as many ``items`` as fit.
+
+    Args:
+        items: JSON texts.
+        size: of all that was yielded, in bytes.
+        earlier: as for `payload_attributes`.
+    """
+    room = _payload_limit(span) - 2
+    kept: list[str] = []
+    for item in items:
+        room -= len(item.encode()) + 1
+        if room < -1:  # the last one has no comma
+            break
+        kept.append(item)
+    json = f"[{','.join(kept)}]"
+    if len(json) < size:
+        return {key: json, names.TRUNCATED_BYTES: max(size, earlier)}
+    return {key: json}
 
 
 def payload_attributes(span: Span, key: str, value: object, earlier: int = 0) -> dict[str, Any]:
@@ -106,10 +144,9 @@ def payload_attributes(span: Span, key: str, value: object, earlier: int = 0) ->
         span: whose own limits hold.
         earlier: original size of another payload of the same span, in bytes; the larger is told.
     """
-    limit = settings.payload_limit
-    own = getattr(getattr(span, "_limits", None), "max_span_attribute_length", None)
-    if own is not None and own < limit:
-        limit = own
+    limit = _payload_limit(span)
+    if limit < _LEAST_PAYLOAD:
+        return {}
     json, cut = payload(value, limit, settings.redactor)
     return {key: json} if cut is None else {key: json, names.TRUNCATED_BYTES: max(cut, earlier)}
 
@@ -144,16 +181,26 @@ def finish(
         exception: what escaped from the tool; adds the ``exception`` event where outcome is error.
     """
     outcome = verdict.outcome
-    written: dict[str, Any] = {names.OUTCOME: _OUTCOMES[outcome]}
+    written: dict[str, Any] = {**extra} if extra else {}
     if outcome is Outcome.ERROR or outcome is Outcome.WARNING:
         _describe(span, verdict, level, written)
     elif outcome is Outcome.NOT_EXECUTED and verdict.detail and level != NONE:
         written[names.NOT_EXECUTED_REASON] = safe_text(verdict.detail, DETAIL_LIMIT, settings.redactor)
-    if extra:
-        written.update(extra)
+    # Last, because an SDK that holds few attributes drops the oldest.
+    written[names.OUTCOME] = _OUTCOMES[outcome]
+    if exception is not None and outcome is not Outcome.ERROR:
+        _clean_description(span, level)
     span.set_attributes(written)
     if exception is not None and outcome is Outcome.ERROR:
         record_exception(span, exception, level)
+
+
+def _clean_description(span: Span, level: int) -> None:
+    """What the body itself put on its span as an ERROR passes the same gate as our own text."""
+    description = error_on(span)
+    if description:
+        clean = safe_text(description, DESCRIPTION_LIMIT, settings.redactor) if level != NONE else ""
+        span.set_status(Status(_ERROR, clean or "span_error"))
 
 
 def _describe(span: Span, verdict: Verdict, level: int, written: dict[str, Any]) -> None:
@@ -161,8 +208,6 @@ def _describe(span: Span, verdict: Verdict, level: int, written: dict[str, Any])
     value = _TYPES[verdict.error_type or ErrorType.TOOL_DECLARED]
     detail = verdict.detail
     detail = safe_text(detail, DETAIL_LIMIT, settings.redactor) if detail and level != NONE else None
-    written[names.ERROR_TYPE] = value
-    written[names.ERROR_CODE] = code
     if detail:
         written[names.ERROR_DETAIL] = detail
     if verdict.http_status is not None:
@@ -171,8 +216,12 @@ def _describe(span: Span, verdict: Verdict, level: int, written: dict[str, Any])
         written[names.WARNING_TYPE] = code
         if detail:
             written[names.WARNING_MESSAGE] = detail
+        written[names.ERROR_CODE] = code
+        written[names.ERROR_TYPE] = value
         return
     written[names.SEMCONV_ERROR_TYPE] = value
+    written[names.ERROR_CODE] = code
+    written[names.ERROR_TYPE] = value
     if verdict.retryable is not None:
         written[names.RETRYABLE] = verdict.retryable
     if detail and len(detail) > DESCRIPTION_LIMIT // 4:

@@ -12,10 +12,12 @@ The fixture ``acrux_calls`` comes with the package; :func:`record_calls` is the 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from acrux_otel.seam import Call, observe, unobserve
 from acrux_otel.verdict import Outcome, Verdict
@@ -70,15 +72,31 @@ def record_calls() -> Iterator[RecordedCalls]:
         A list that grows as calls end.
     """
     calls = RecordedCalls()
+    given: WeakKeyDictionary[Call, Mapping[str, Any]] = WeakKeyDictionary()
+
+    def opened(call: Call) -> None:
+        given[call] = _copied(call.arguments())  # before the tool can change them
 
     def closed(call: Call, verdict: Verdict) -> None:
-        calls.append(RecordedCall(call.site.name, dict(call.arguments()), verdict, call.id, call.attempts))
+        arguments = given.pop(call, None) or _copied(call.arguments())
+        calls.append(RecordedCall(call.site.name, arguments, verdict, call.id, call.attempts))
 
-    observe(closed=closed)
+    observe(opened, closed)
     try:
         yield calls
     finally:
-        unobserve(closed=closed)
+        unobserve(opened, closed)
+
+
+def _copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _copy(value) for name, value in arguments.items()}
+
+
+def _copy(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # a lock, a connection: it is what it is
+        return value
 
 
 try:

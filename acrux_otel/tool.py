@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import os
 import types
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from acrux_otel.guard import Guard
     from acrux_otel.verdict import ToolCallResult
 
-__all__ = ["Tool", "like", "loaded_tools", "site_of", "tool"]
+__all__ = ["Tool", "like", "loaded_tools", "site_of", "tool", "tool_of"]
 
 F = TypeVar("F")
 
@@ -37,12 +38,19 @@ class Tool:
         function: the undecorated function.
     """
 
-    __slots__ = ("__weakref__", "definition", "function", "options", "site")
+    __slots__ = ("__weakref__", "carrier", "definition", "function", "options", "site")
 
     def __init__(
         self, function: Any, definition: ToolDefinition, site: ToolSite, options: Mapping[str, Any]
     ) -> None:
         self.function, self.definition, self.site, self.options = function, definition, site, options
+        self.carrier: weakref.ref[Any] | None = None
+
+    @property
+    def is_method(self) -> bool:
+        """Whether the function was written in a class body."""
+        target = underlying(self.function)
+        return inspect.isfunction(target) and _is_in_class_body(target)
 
     @property
     def place(self) -> str:
@@ -161,12 +169,20 @@ def _check(options: Mapping[str, Any]) -> None:
 
 
 def _decorate(function: Any, options: Mapping[str, Any]) -> Any:
-    earlier = getattr(function, "__acrux_tool__", None)
-    if isinstance(earlier, Tool) and not isinstance(function, types.MethodType):
+    earlier = tool_of(function)
+    if earlier is not None:
         if not options:
             return function
         # Decorated twice, it is still one tool; what is said last counts.
-        function, options = earlier.function, {**earlier.options, **options}
+        options = {**earlier.options, **options}
+        bound = function.__self__ if isinstance(function, types.MethodType) else None
+        function = earlier.function if bound is None else types.MethodType(earlier.function, bound)
+    elif isinstance(function, functools.partial) and (inner := tool_of(function.func)) is not None:
+        options = {**inner.options, **options}
+        bare = inner.function
+        if isinstance(function.func, types.MethodType):
+            bare = types.MethodType(bare, function.func.__self__)
+        function = functools.partial(bare, *function.args, **function.keywords)
     if isinstance(function, (staticmethod, classmethod)):
         takes_instance = isinstance(function, classmethod)
         return ToolMethod(_build(function.__func__, options, function, takes_instance), function)
@@ -198,14 +214,41 @@ def _build(function: Any, options: Mapping[str, Any], given: Any, takes_instance
         skip_first=takes_instance,
         **{name: options[name] for name in _OF_DEFINITION if name in options},
     )
-    body = underlying(function)
+    body = _called(function)
     site = site_of(function, definition, options, takes_instance)
     wrapper = like(drive.wrap(function, body, site), function, definition.name)
     wrapper.call = like(drive.wrap_for_result(function, body, site), function, definition.name)
     made = Tool(given, definition, site, dict(options))
+    made.carrier = weakref.ref(wrapper)
     wrapper.__acrux_tool__ = made
     _register(made)
     return wrapper
+
+
+def _called(function: Any) -> Any:
+    """What runs when ``function`` is called; a wrapper may be of another kind than what it wraps."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function):
+        return function
+    return type(function).__call__
+
+
+def tool_of(function: Any) -> Tool | None:
+    """What `@tool` knows of ``function`` itself; None for a decorator's wrapper around a tool.
+
+    ``functools.wraps`` copies our attributes to whatever is put on top of a tool, an access check say.
+    """
+    made = getattr(function, "__acrux_tool__", None)
+    if not isinstance(made, Tool) or made.carrier is None:
+        return None
+    carrier = made.carrier()
+    held = function
+    if type(function) is ToolMethod:
+        held = function.wrapper
+    elif isinstance(function, types.MethodType):
+        held = function.__func__
+    return made if held is carrier else None
 
 
 def site_of(
@@ -233,6 +276,11 @@ def site_of(
 def like(wrapper: Any, function: Any, name: str) -> Any:
     """Make ``wrapper`` look like ``function``; returns it."""
     functools.update_wrapper(wrapper, function)
+    if not isinstance(function, (types.FunctionType, types.BuiltinFunctionType)):
+        # An lru_cache, say, has more than a function has.
+        for extra in dir(function):
+            if not extra.startswith("_") and not hasattr(wrapper, extra):
+                setattr(wrapper, extra, getattr(function, extra))
     if not hasattr(function, "__name__"):  # a partial or a callable object
         wrapper.__name__ = wrapper.__qualname__ = name
         wrapper.__module__ = getattr(underlying(function), "__module__", wrapper.__module__)
@@ -240,7 +288,7 @@ def like(wrapper: Any, function: Any, name: str) -> Any:
     if inspect.isfunction(function):
         # `*args` and `**kwargs` take every argument, so these are only there to be read.
         wrapper.__defaults__, wrapper.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-    stripped = strip_tool_result(getattr(function, "__annotations__", None) or {})
+    stripped = strip_tool_result(getattr(function, "__annotations__", None) or {}, function)
     if stripped is not None:
         wrapper.__annotations__ = stripped
         signature = inspect.signature(function)
@@ -262,14 +310,18 @@ class _Arguments:
         self._names: tuple[str, ...] | None = None
         self._hidden: frozenset[str] = frozenset()
         self._signature: inspect.Signature | None = None
-        self._simple = False
+        self._rest: str | None = None
+        self._keywords: str | None = None
 
     def _read(self) -> inspect.Signature:
         signature = self._signature
         if signature is None:
             signature = inspect.signature(self._function)
-            kinds = {each.kind for each in signature.parameters.values()}
-            self._simple = inspect.Parameter.VAR_POSITIONAL not in kinds
+            for each in signature.parameters.values():
+                if each.kind is each.VAR_POSITIONAL:
+                    self._rest = each.name
+                elif each.kind is each.VAR_KEYWORD:
+                    self._keywords = each.name
             self._names = tuple(
                 each.name
                 for each in signature.parameters.values()
@@ -285,12 +337,15 @@ class _Arguments:
         return signature
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
-        signature = self._read()
-        if self._simple:
-            bound = dict(zip(self._names or (), args, strict=False)) if args else {}
-            bound.update(kwargs)
-        else:
-            bound = dict(signature.bind_partial(*args, **kwargs).arguments)
+        self._read()
+        positional = self._names or ()
+        bound = dict(zip(positional, args, strict=False)) if args else {}
+        if self._rest and len(args) > len(positional):
+            bound[self._rest] = list(args[len(positional) :])
+        clash = {name: value for name, value in kwargs.items() if name in bound}
+        bound.update((name, value) for name, value in kwargs.items() if name not in bound)
+        if clash:  # a keyword of the name of a positional-only parameter
+            bound[self._keywords or "kwargs"] = clash
         for name in self._hidden:
             bound.pop(name, None)
         return bound
@@ -304,43 +359,77 @@ class _Arguments:
 
 
 class ToolMethod:
-    """A decorated function in a class body: like the function it stands for, and ``.call`` binds too."""
+    """A decorated function in a class body: like the function it stands for, and ``.call`` binds too.
+
+    Whatever a decorator above reads or writes is the wrapper's, because that is what the class hands out.
+    """
+
+    __slots__ = ("__weakref__", "__wrapped__", "wrapper")
 
     def __init__(self, wrapper: Any, given: Any) -> None:
-        self.__wrapped__ = given
-        self._wrapper = wrapper
+        object.__setattr__(self, "wrapper", wrapper)
+        object.__setattr__(self, "__wrapped__", given)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return type(self.__wrapped__)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._wrapper(*args, **kwargs)
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self.wrapper(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         given = self.__wrapped__
         if isinstance(given, staticmethod):
-            return self._wrapper
+            return self.wrapper
         if isinstance(given, classmethod):
-            return BoundTool(self._wrapper, owner if owner is not None else type(instance))
-        return self._wrapper if instance is None else BoundTool(self._wrapper, instance)
+            return BoundTool(self.wrapper, owner if owner is not None else type(instance))
+        return self.wrapper if instance is None else BoundTool(self.wrapper, instance)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_wrapper", "__wrapped__"):
-            raise AttributeError(name)
-        return getattr(self._wrapper, name)
+        return getattr(object.__getattribute__(self, "wrapper"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.wrapper, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.wrapper, name)
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self.wrapper.__doc__  # type: ignore[no-any-return]
+
+    @property
+    def __module__(self) -> str:  # type: ignore[override]
+        return self.wrapper.__module__  # type: ignore[no-any-return]
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        return self.wrapper.__dict__  # type: ignore[no-any-return]
 
     def __set_name__(self, owner: type, name: str) -> None:
         given = self.__wrapped__
         if inspect.isfunction(given) and not _names_its_instance(given):
             # Nothing stands between us and the class, so it is a method whatever it calls its instance.
-            self._wrapper = _build(given, self._wrapper.__acrux_tool__.options, given, True)
+            made = _build(given, self.wrapper.__acrux_tool__.options, given, True)
+            for extra, value in vars(self.wrapper).items():
+                vars(made).setdefault(extra, value)
+            object.__setattr__(self, "wrapper", made)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self._wrapper.__reduce_ex__(protocol)
+        return _named, (self.__module__, self.wrapper.__qualname__)
+
+    def __copy__(self) -> ToolMethod:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ToolMethod:
+        return self
 
     def __repr__(self) -> str:
         return repr(self.__wrapped__)
+
+
+def _named(module: str, qualname: str) -> Any:
+    return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
 
 
 class BoundTool:
@@ -356,10 +445,10 @@ class BoundTool:
     def __class__(self) -> type:
         return types.MethodType
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.__func__(self.__self__, *args, **kwargs)
 
-    def call(self, *args: Any, **kwargs: Any) -> ToolCallResult[Any]:
+    def call(self, /, *args: Any, **kwargs: Any) -> ToolCallResult[Any]:
         """Like calling it, but answers with a `ToolCallResult`."""
         return self.__func__.call(self.__self__, *args, **kwargs)  # type: ignore[no-any-return]
 
@@ -419,7 +508,8 @@ def _register(made: Tool) -> None:
     known = [ref for ref in _tools.get(made.definition.name, ()) if ref() is not None]
     for ref in known:
         other = ref()
-        if other is not None and other.place != made.place:
+        # A method of another class is no other tool of the same name: inheritance makes it so.
+        if other is not None and other.place != made.place and not (made.is_method and other.is_method):
             warn_once(
                 f"name:{made.definition.name}",
                 "two tools are named %r: %s and %s; both work, but their spans and catalog entries mix",

@@ -82,7 +82,13 @@ class ToolCallResult(Generic[V]):
     executed: bool = True
 
 
-_OMITTED: Final[Any] = object()
+class _Omitted(enum.Enum):
+    """No result was given. A member of an enum stays itself when it is copied or pickled."""
+
+    YES = 0
+
+
+_OMITTED: Final[Any] = _Omitted.YES
 _new: Final = tuple.__new__
 
 
@@ -100,7 +106,8 @@ class ToolResult:
     message: str
 
     def __init__(self, outcome: Outcome, code: object, message: object, result: object = _OMITTED) -> None:
-        self.outcome = outcome
+        # Made by `error` and `warn`; whatever else is asked for fails, which is the safe side.
+        self.outcome = Outcome.WARNING if outcome in (Outcome.WARNING, "warn") else Outcome.ERROR
         self.code = slug(code)
         self.message = message if type(message) is str else _as_text(message)
         self._result = result
@@ -170,8 +177,7 @@ def slug(code: object) -> str:
     made = made[:64].rstrip("_") or "unspecified"
     warn_once(
         f"slug:{made}",
-        "errorCode %r is not a slug ([a-z0-9_]+, at most 64 characters); recorded as %r",
-        text[:80],
+        "an errorCode is not a slug ([a-z0-9_]+, at most 64 characters); recorded as %r",
         made,
     )
     return made

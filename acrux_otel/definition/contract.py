@@ -81,6 +81,7 @@ class ToolDefinition:
         "name",
         "names",
         "result_severity",
+        "site",
         "skip_first",
     )
 
@@ -107,6 +108,7 @@ class ToolDefinition:
         self.inject = inject
         self.skip_first = skip_first
         self.names = names or {}
+        self.site: Any = None  # what the seam works out once for calls that a framework runs
         self._description = description
         self._given = parameters
         self._enforced = result_schema

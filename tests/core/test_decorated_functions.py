@@ -14,7 +14,7 @@ import types
 import typing
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -670,13 +670,21 @@ def test_two_tools_of_one_name_warn_once_and_both_work(caplog: Any) -> None:
     assert "one" in caplog.text and "two" in caplog.text
 
 
-def test_an_awaitable_object_is_followed_and_a_request_object_is_left_alone(exported: Any) -> None:
-    class Awaitable:
+def test_a_compiled_coroutine_is_followed_and_a_request_object_is_left_alone(exported: Any) -> None:
+    class Compiled(Coroutine[Any, Any, Any]):
         def __await__(self) -> Any:
             yield from asyncio.sleep(0).__await__()
             raise ConnectionResetError(104, "reset")
 
-    class Request(Awaitable):
+        def send(self, value: Any) -> Any:
+            raise StopIteration
+
+        def throw(self, *args: Any) -> Any:
+            raise StopIteration
+
+        def close(self) -> None: ...
+
+    class Request(Compiled):
         async def __aenter__(self) -> int:
             return 7
 
@@ -687,7 +695,7 @@ def test_an_awaitable_object_is_followed_and_a_request_object_is_left_alone(expo
         return which()
 
     with pytest.raises(ConnectionResetError):
-        asyncio.run(_await(give(Awaitable)))
+        asyncio.run(_await(give(Compiled)))
     assert isinstance(give(Request), Request)
     assert [span.outcome for span in exported] == ["error", "ok"]
 
