@@ -83,7 +83,9 @@ class Receiver:
                     self._waiting -= len(body)
                 return Response(answer, media_type=kind)
             except TooLarge as error:
-                return _refused(413, _RESOURCE_EXHAUSTED, str(error), kind)
+                answered = _refused(413, _RESOURCE_EXHAUSTED, str(error), kind)
+                answered.headers["connection"] = "close"  # or the rest of the body would be read
+                return answered
             except BadBody as error:
                 return _refused(400, _INVALID_ARGUMENT, str(error), kind)
             except StoreError as error:

@@ -91,7 +91,11 @@ def as_text(value: Any) -> str:
         return repr(value).removesuffix(".0")
     if isinstance(value, bytes):
         return value.hex()
-    return str(value) if isinstance(value, int) else json.dumps(value, ensure_ascii=False, default=as_text)
+    return (
+        str(value)
+        if isinstance(value, int)
+        else json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=as_text)
+    )
 
 
 def has_text(span: Span, text: str) -> bool:
