@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any, Final
 
 from acrux_otel.batch.calls import ToolCall
+from acrux_otel.guard.unavailable import ToolUnavailable
 from acrux_otel.verdict import ErrorType, Outcome, ToolCallResult, Verdict
 
 __all__ = [
@@ -50,9 +51,8 @@ def answered(call: ToolCall, answer: ToolCallResult[Any]) -> BatchResult:
 
 def of_exception(call: ToolCall, exc: BaseException, verdict: Verdict, *, executed: bool) -> BatchResult:
     """The tool raised, and the model reads the exception's own message; or its guard refused the call."""
-    refusal = None if executed else _refusal(exc)
-    if refusal is not None:
-        return BatchResult(call.id, call.name, refusal, verdict, False, call, exc)
+    if isinstance(exc, ToolUnavailable) and not executed:
+        return BatchResult(call.id, call.name, _refusal(exc), verdict, False, call, exc)
     message = said(exc)
     if verdict.outcome is Outcome.CANCELLED:
         message = f"Cancelled: {message or 'the tool was cancelled before it finished'}"
@@ -63,14 +63,10 @@ def of_exception(call: ToolCall, exc: BaseException, verdict: Verdict, *, execut
     return BatchResult(call.id, call.name, message, verdict, executed, call, exc)
 
 
-def _refusal(exc: BaseException) -> dict[str, Any] | None:
+def _refusal(exc: ToolUnavailable) -> dict[str, Any]:
     """What a guard has to say to the model: why, what this run has, what to do instead."""
-    answer = getattr(exc, "answer", None)
-    if not isinstance(answer, dict) or "stop_reason" not in answer:
-        return None
-    facts = dict(answer)
-    why = facts.pop("unavailable", None) or facts["stop_reason"]
-    return {"error": f"{_NOT_EXECUTED}{why}", **facts}
+    facts = dict(exc.answer)
+    return {"error": f"{_NOT_EXECUTED}{facts.pop('unavailable')}", **facts}
 
 
 def said(exc: BaseException) -> str:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import Any
@@ -311,26 +310,3 @@ def test_results_without_an_id_or_of_another_kind_are_refused() -> None:
         to_openai_chat([])
     with pytest.raises(TypeError, match="results holds 3; expected what run_tool_calls returned"):
         to_openai_responses([3])  # type: ignore[list-item]
-
-
-def test_the_guards_refusal_is_an_answer() -> None:
-    """A call that a guard refused tells the model why, what there is, and what to do instead."""
-    unavailable = pytest.importorskip("acrux_otel.guard.unavailable")
-    refusal = unavailable.ToolUnavailable(
-        Verdict(Outcome.NOT_EXECUTED, detail="the circuit of billing is open"),
-        "tool_unavailable:circuit_open",
-        ("get_customer",),
-        "partial",
-    )
-    from acrux_otel.batch.results import of_exception
-
-    made = of_exception(ToolCall("u1", "billing"), refusal, refusal.verdict, executed=False)
-    content = json.loads(to_anthropic([made])["content"][0]["content"])
-    assert content == {
-        "error": "Not executed: the circuit of billing is open",
-        "stop_reason": "tool_unavailable:circuit_open",
-        "checked": ["get_customer"],
-        "next_step": "partial",
-        "retry_at": None,
-    }
-    assert made.executed is False
