@@ -188,6 +188,7 @@ class Call:
         passed_on: failures that guards below it have given up on, each with the reason.
         conforms: its result was found to match the enforced schema already.
         budget, admitted: the run's budget that it belongs to, and whether that has counted it.
+        repeats: what the budget knows it by when it is made again.
         items: what a generator yielded, as JSON; not None exactly where payloads are recorded.
         items_bytes: size of all that was yielded, in bytes.
         yields: the tool is a generator.
@@ -210,6 +211,7 @@ class Call:
     conforms = False
     budget: Any = None
     admitted = False
+    repeats: bytes | None = None
     meters: metrics.CallMetrics | None = None
     started = 0.0
     verdict: Verdict | None = None

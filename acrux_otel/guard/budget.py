@@ -179,8 +179,9 @@ class Spending:
                     return f"{BUDGET_EXHAUSTED}: {reason} Answer with what you have."
             for each in chain:
                 each._count(call, hashed)
+        target = call.joined if isinstance(call, Joined) else call
+        target.repeats = hashed
         if hashed is not None and settings.capture_for(call.site.capture) != NONE:
-            target = call.joined if isinstance(call, Joined) else call
             target.lean = False
             target.attributes = {**(target.attributes or {}), names.ARGUMENTS_HASH: hashed.hex()}
         return None
@@ -215,6 +216,13 @@ class Spending:
             return
         if hashed in self._same or len(self._same) < _REMEMBERED:
             self._same[hashed] = self._same.get(hashed, 0) + 1
+
+    def uncount(self, hashed: bytes) -> None:
+        """A call that was admitted did not run after all, so to send it again is no repeat."""
+        with LOCK:
+            for each in self._chain():
+                if each._same.get(hashed):
+                    each._same[hashed] -= 1
 
     def closed(self, verdict: Verdict) -> None:
         """A call of this run ended with ``verdict``."""
@@ -317,6 +325,8 @@ def _closed(call: Call, verdict: Verdict) -> None:
         with LOCK:
             for each in current._chain():
                 each._count(call, None)
+    if call.repeats is not None and not call.executed:
+        current.uncount(call.repeats)
     current.closed(verdict)
 
 
