@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from weakref import WeakKeyDictionary, WeakSet
 
 from opentelemetry import metrics as metrics_api
@@ -40,6 +40,7 @@ from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
     from acrux_otel.catalog import Catalog
+    from acrux_otel.guard import Guard
 
 __all__ = ["configure", "is_ours"]
 
@@ -70,6 +71,7 @@ def configure(
     handle_sigterm: bool | None = None,
     catalog: str | Catalog | None = None,
     catalog_mode: str | None = None,
+    guard: Guard | Literal[False] | None = None,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> None:
@@ -104,6 +106,8 @@ def configure(
         catalog: where tools are synced to by themselves: ``acruxcore``, a SQLAlchemy URL, the base URL of a
             catalog server, or a `Catalog`. See docs/catalog.md.
         catalog_mode: ``sync`` (default) writes to it, ``resolve`` only compares and stamps versions.
+        guard: stands around every decorated tool that has none of its own, those that exist included;
+            False: none any more. See docs/production.md.
         tracer_provider: for the spans of tools, instead of the global one.
         meter_provider: for the metrics of tools, instead of the global one.
 
@@ -133,6 +137,8 @@ def configure(
             settings.payload_limit = TEMPO_PAYLOAD
         if queue_backlog is not None:
             _watch_backlog(queue_backlog)
+        if guard is not None:
+            _guard_by_default(guard)
         settings.tracer_provider = tracer_provider or settings.tracer_provider
         settings.meter_provider = meter_provider or settings.meter_provider
         if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true":
@@ -164,6 +170,15 @@ def _apply(
     exiting.set_exit_timeout(seconds(given(exit_timeout, "exit_timeout"), exiting.exit_timeout()))
     if boolean(given(handle_sigterm, "handle_sigterm"), False):
         exiting.handle_sigterm()
+
+
+def _guard_by_default(guard: object) -> None:
+    from acrux_otel.drive import guard_by_default
+    from acrux_otel.guard import Guard
+
+    if guard is not False and not isinstance(guard, Guard):
+        raise ValueError(f"guard is {guard!r:.60}; expected a Guard, or False")
+    guard_by_default(guard or None)
 
 
 def _watch_backlog(read: Callable[[], float]) -> None:

@@ -18,7 +18,6 @@ from opentelemetry.trace import Status, StatusCode
 
 import acrux_otel as acrux
 from acrux_otel import CircuitBreaker, Guard, Retry, ToolAnnotations, ToolUnavailable, Verdict
-from acrux_otel.drive import guard_by_default
 from acrux_otel.guard.unavailable import CIRCUIT_OPEN
 from acrux_otel.seam import open_call
 from acrux_otel.settings import settings
@@ -371,13 +370,13 @@ def test_a_process_default_guards_the_tools_that_have_no_guard(clock: FakeClock)
     before = acrux.tool(name="before")(service(works[0]))
     never = acrux.tool(name="never", guard=False)(service(works[1]))
     own = acrux.tool(name="own", guard=guard(clock, 1))(service(works[2]))
-    guard_by_default(guard(clock, 2))
+    acrux.configure(guard=guard(clock, 2), backend="none")
     after = acrux.tool(name="after")(service(works[3]))
     assert before() == after() == "fine"
     for each in (never, own):
         with pytest.raises(ConnectionRefusedError):
             each()
-    guard_by_default(None)
+    acrux.configure(guard=False, backend="none")
     works[0].calls = 0
     with pytest.raises(ConnectionRefusedError):
         before()

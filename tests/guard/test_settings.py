@@ -70,6 +70,8 @@ def test_what_is_no_guard_is_refused_where_it_is_put() -> None:
         acrux.tool(guard=3)(len)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"run\(budget=\) is 3; expected a RunBudget, such as"):
         acrux.run("agent", budget=3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="guard is 3; expected a Guard, or False"):
+        acrux.configure(guard=3, backend="none")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="Guard was put on 3; expected a function or another callable"):
         Guard()(3)  # type: ignore[type-var]
 
