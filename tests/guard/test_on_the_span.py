@@ -14,6 +14,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Status, StatusCode
 
 import acrux_otel as acrux
@@ -370,13 +371,13 @@ def test_a_process_default_guards_the_tools_that_have_no_guard(clock: FakeClock)
     before = acrux.tool(name="before")(service(works[0]))
     never = acrux.tool(name="never", guard=False)(service(works[1]))
     own = acrux.tool(name="own", guard=guard(clock, 1))(service(works[2]))
-    acrux.configure(guard=guard(clock, 2), backend="none")
+    acrux.configure(guard=guard(clock, 2), backend="none", tracer_provider=TracerProvider())
     after = acrux.tool(name="after")(service(works[3]))
     assert before() == after() == "fine"
     for each in (never, own):
         with pytest.raises(ConnectionRefusedError):
             each()
-    acrux.configure(guard=False, backend="none")
+    acrux.configure(guard=False, backend="none", tracer_provider=TracerProvider())
     works[0].calls = 0
     with pytest.raises(ConnectionRefusedError):
         before()
