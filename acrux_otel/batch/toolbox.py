@@ -133,7 +133,7 @@ class Toolbox:
 
 def _cached(make: Callable[..., Any]) -> Callable[..., Any]:
     """A turn hands in the same functions again and again."""
-    kept = functools.lru_cache(maxsize=512)(make)
+    kept = functools.lru_cache(maxsize=128)(make)
 
     def made(fn: Any, *rest: Any) -> Any:
         try:
