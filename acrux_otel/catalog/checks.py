@@ -24,6 +24,7 @@ __all__ = [
 BODY_LIMIT: Final = 100 * 1024
 REFS_LIMIT: Final = 50
 TEXT_LIMIT: Final = 2000
+_DEPTH_LIMIT: Final = 100
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z").match
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]").search
@@ -47,6 +48,8 @@ def check_definition(definition: Definition, changelog: str | None = None) -> No
     if definition.severity not in _SEVERITIES:
         raise InvalidTool(f"{owner}: its severity is {definition.severity!r:.80}; expected 'warn' or 'error'")
     parts = (definition.parameters, definition.executor, definition.result, definition.annotations)
+    if any(_deeper(part, _DEPTH_LIMIT) for part in parts):
+        raise InvalidTool(f"{owner}: its schemas nest more than {_DEPTH_LIMIT} levels; give simpler ones")
     try:
         made = canonical(parts)
     except (TypeError, ValueError, RecursionError) as error:
@@ -111,6 +114,13 @@ def check_text(text: object, what: str, advice: str = "shorten it") -> None:
         raise InvalidTool(f"{what} has {len(text):,} characters; a catalog takes {TEXT_LIMIT:,}; {advice}")
     if _UNSTORABLE(text):
         raise InvalidTool(f"{what} holds {_NOT_TEXT}")
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, (Mapping, list, tuple)):
+        return False
+    held = value.values() if isinstance(value, Mapping) else value
+    return levels == 0 or any(_deeper(one, levels - 1) for one in held)
 
 
 def _unstorable(value: Any) -> bool:

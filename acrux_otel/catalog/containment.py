@@ -80,6 +80,8 @@ class _Comparison:
         self._wide, self._narrow, self._arguments = wide, narrow, arguments
         self._assumed: set[tuple[int, int]] = set()
         self._kept: list[Any] = []  # keeps the ids in `_assumed` from being used again
+        self._texts: dict[int, tuple[Any, str]] = {}  # the schema keeps its id from being used again
+        self._same_definitions: bool | None = None
         self._steps = 0
 
     def gaps(self, wide: Any, narrow: Any, path: str, depth: int) -> list[str]:
@@ -89,6 +91,8 @@ class _Comparison:
         pair = (id(wide), id(narrow))
         if pair in self._assumed:
             return []  # a recursive schema meets itself: as good as what is found outside of it
+        if self._text(wide) == self._text(narrow) and self._same_references(self._text(wide)):
+            return []
         self._assumed.add(pair)
         self._kept += (wide, narrow)
         try:
@@ -108,17 +112,19 @@ class _Comparison:
         values = _values(narrow)
         if values is not None:
             return self._refused_values(wide, values, path)
-        if "oneOf" in narrow and canonical(wide) == canonical(narrow) and self._same_references(wide):
-            return []  # alternatives that overlap prove nothing when they are taken apart
         narrower = self._split(narrow)
         if narrower is not None:
             return [gap for one in narrower for gap in self.gaps(wide, one, path, depth)]
         if "allOf" in narrow:
-            merged = self._merged(narrow)
+            merged = _merged(narrow, self._narrow)
             if merged is not None:
                 return self.gaps(wide, merged, path, depth)
             parts = [*narrow["allOf"], _without(narrow, "allOf")]
             return min((self.gaps(wide, one, path, depth) for one in parts), key=len)
+        if "allOf" in wide:
+            merged = _merged(wide, self._wide)
+            if merged is not None:
+                return self.gaps(merged, narrow, path, depth)
         return self._compare_parts(wide, narrow, path, depth)
 
     def _compare_parts(self, wide: Any, narrow: Any, path: str, depth: int) -> list[str]:
@@ -158,26 +164,6 @@ class _Comparison:
         if isinstance(kinds, list):
             return [{**narrow, "type": kind} for kind in kinds]
         return None
-
-    def _merged(self, narrow: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The parts of an ``allOf`` as one schema; None where they speak of the same thing differently."""
-        made: dict[str, Any] = {}
-        for part in (*narrow["allOf"], _without(narrow, "allOf")):
-            part = _resolved(part, self._narrow)
-            if not isinstance(part, Mapping):
-                if part is False:
-                    return {"enum": []}
-                continue
-            for keyword, value in part.items():
-                if keyword not in made or canonical(made[keyword]) == canonical(value):
-                    made[keyword] = value
-                elif keyword == "required":
-                    made[keyword] = [*made[keyword], *value]
-                elif keyword == "properties" and not set(made[keyword]) & set(value):
-                    made[keyword] = {**made[keyword], **value}
-                else:
-                    return None
-        return made
 
     def _alternatives(
         self, branches: list[Any], exclusive: bool, narrow: Any, path: str, depth: int
@@ -237,16 +223,30 @@ class _Comparison:
         if keyword not in wide:
             return []
         mine, theirs = wide[keyword], narrow.get(keyword)
-        if keyword in narrow and canonical(mine) == canonical(theirs) and self._same_references(mine):
+        if (
+            keyword in narrow
+            and canonical(mine) == canonical(theirs)
+            and self._same_references(canonical(mine))
+        ):
             return []
         if _looser(keyword, mine, theirs, narrow):
             return []
         return [self._told(path, keyword, _short(mine), "none" if theirs is None else _short(theirs))]
 
-    def _same_references(self, value: Any) -> bool:
-        return '"$ref"' not in canonical(value) or canonical(_definitions(self._wide)) == canonical(
-            _definitions(self._narrow)
-        )
+    def _text(self, schema: Any) -> str:
+        """The schema's canonical text, made once for each object."""
+        kept = self._texts.get(id(schema))
+        if kept is None:
+            kept = self._texts[id(schema)] = (schema, canonical(schema))
+        return kept[1]
+
+    def _same_references(self, text: str) -> bool:
+        if '"$ref"' not in text:
+            return True
+        if self._same_definitions is None:
+            ours, theirs = canonical(_definitions(self._wide)), canonical(_definitions(self._narrow))
+            self._same_definitions = ours == theirs and '"$ref":"#"' not in text
+        return self._same_definitions
 
     def _items(self, wide: Any, narrow: Any, path: str, depth: int) -> list[str]:
         if not {"items", "prefixItems"} & {*wide}:
@@ -285,7 +285,7 @@ class _Comparison:
                     found.append(f"{there}: removed")
             elif name in mine:
                 found += self.gaps(mine[name], theirs[name], there, depth)
-            elif self._arguments and (others is False or "additionalProperties" not in wide):
+            elif self._arguments and (others is False or _names_all(wide)):
                 found.append(f"{there}: removed")
             else:
                 found += self.gaps(others, theirs[name], there, depth)
@@ -319,6 +319,27 @@ def _resolved(schema: Any, root: Any) -> Any:
             continue
         return {"allOf": [target, rest]}
     raise _TooLarge
+
+
+def _merged(schema: Mapping[str, Any], root: Any) -> dict[str, Any] | None:
+    """The parts of an ``allOf`` as one schema; None where they speak of the same thing differently."""
+    made: dict[str, Any] = {}
+    for part in (*schema["allOf"], _without(schema, "allOf")):
+        part = _resolved(part, root)
+        if not isinstance(part, Mapping):
+            if part is False:
+                return {"enum": []}
+            continue
+        for keyword, value in part.items():
+            if keyword not in made or canonical(made[keyword]) == canonical(value):
+                made[keyword] = value
+            elif keyword == "required":
+                made[keyword] = [*made[keyword], *value]
+            elif keyword == "properties" and not set(made[keyword]) & set(value):
+                made[keyword] = {**made[keyword], **value}
+            else:
+                return None
+    return made
 
 
 def _lookup(reference: str, root: Any) -> Any:
@@ -376,6 +397,11 @@ def _disjoint(one: Any, other: Any, root: Any) -> bool:
         and name in other.get("properties", {})
         and _values(_resolved(one["properties"][name], root)) is not None
     )
+
+
+def _names_all(schema: Mapping[str, Any]) -> bool:
+    """Whether an object's properties are all that it is meant to have; alternatives name their own."""
+    return not {"additionalProperties", "anyOf", "oneOf", "allOf"} & {*schema}
 
 
 def _kinds(schema: Mapping[str, Any]) -> set[str]:

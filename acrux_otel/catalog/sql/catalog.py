@@ -319,9 +319,9 @@ class SqlCatalog:
         check_name(name)
         check_text(description, "the description")
         with self.database.write() as connection:
-            if find_tool(connection, name) is not None:
+            tool_id, is_new = self._claim(connection, name, by or self._by)
+            if not is_new:
                 raise NameTaken(f"there is a tool {name!r} already")
-            tool_id, _ = self._claim(connection, name, by or self._by)
             connection.execute(update(TOOLS).where(TOOLS.c.id == tool_id).values(description=description))
             return tool_entry(connection, TOOLS.c.id == tool_id, tool_id)
 
@@ -407,7 +407,8 @@ class SqlCatalog:
             if found is not None:
                 return found, False
             made = {"id": new_id(), "name": name, "created_by": by, "created_at": now()}
-            if connection.execute(NEW_TOOL[self.database.dialect], made).rowcount:
+            added = connection.execute(NEW_TOOL[self.database.dialect], made)
+            if not added.returns_rows or added.first() is not None:
                 return made["id"], True
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, and_, bindparam, case, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
 
 from acrux_otel.catalog.comparison import compare
 from acrux_otel.catalog.errors import NotFound
@@ -66,9 +66,10 @@ _LARGEST: Final = 2**31 - 1
 _IS_NAMED: Final = and_(TOOLS.c.name == bindparam("name"), IS_LIVE)
 _FIND: Final = select(TOOLS.c.id).where(_IS_NAMED)
 _FIND_LOCKED: Final = _FIND.with_for_update()
+# SQLite lets one transaction write at a time, so what was not found is still not there.
 NEW_TOOL: Final = {
-    "postgresql": postgresql.insert(TOOLS).on_conflict_do_nothing(),
-    "sqlite": sqlite.insert(TOOLS).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(TOOLS).on_conflict_do_nothing().returning(TOOLS.c.id),
+    "sqlite": insert(TOOLS),
 }
 _LIVE_VERSION: Final = (
     select(VERSIONS)
