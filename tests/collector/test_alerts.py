@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules are valid, and each alert fires from a program, through the gateway, in a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from backends.servers import Collector, free_ports
+from otlp_receivers import PRELUDE, environment
+
+from .conftest import CONFIGS, StartGateway
+from .foreign import ERROR, Foreign, otlp, post
+
+pytestmark = [pytest.mark.backends, pytest.mark.timeout(180)]
+
+RULES: Final = CONFIGS / "prometheus" / "rules.yaml"
+RUNBOOK: Final = CONFIGS.parent / "docs" / "runbook.md"
+# The rules' minutes as half seconds, so that fifteen of them pass in a test.
+FASTER: Final = 120
+
+AGENT: Final = """
+from acrux_otel.guard import CircuitBreaker, Guard, Retry
+
+acrux.configure("alerts", endpoint=sys.argv[1], queue_backlog=lambda: 500)
+
+@acrux.tool
+def reserve(order: str) -> dict:
+    raise ConnectionRefusedError(111, "refused")
+
+@acrux.tool(guard=Guard())
+def pay(order: str) -> dict:
+    raise ConnectionRefusedError(111, "refused")
+
+tried = {}
+
+@acrux.tool(guard=Guard())
+def flaky(order: str) -> dict:
+    tried[order] = tried.get(order, 0) + 1
+    if tried[order] == 1:
+        raise ConnectionRefusedError(111, "refused")
+    return {}
+
+end, number = time.monotonic() + float(sys.argv[2]), 0
+while time.monotonic() < end:
+    number += 1
+    with acrux.run("hammers"):
+        for _ in range(25):
+            find("Paris" if number % 2 else "Atlantis")
+        # few retries, so that the process stays within the guard's budget for them
+        for call in (reserve, pay, flaky) if number % 4 == 0 else (reserve, pay):
+            try:
+                call(f"o{number}")
+            except Exception:
+                pass
+    time.sleep(0.2)
+"""
+
+
+@pytest.fixture(scope="module")
+def tools() -> dict[str, str]:
+    """Paths of prometheus and promtool; without them the tests are skipped."""
+    found = {name: shutil.which(name) for name in ("prometheus", "promtool")}
+    if missing := [name for name, path in found.items() if path is None]:
+        reason = f"{' and '.join(missing)} not installed (Debian's package is prometheus)"
+        if os.environ.get("ACRUX_OTEL_REQUIRE_BACKENDS") == "1":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    return {name: str(path) for name, path in found.items()}
+
+
+def rules() -> list[dict[str, Any]]:
+    groups = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("check", "rules", "rules.yaml"), ("test", "rules", "rules_test.yaml")], ids=" ".join
+)
+def test_promtool_finds_nothing_wrong(tools: dict[str, str], arguments: tuple[str, ...]) -> None:
+    """The rules parse, and each alert fires and stays silent in promtool's own test as it should."""
+    command = [tools["promtool"], *arguments]
+    done = subprocess.run(command, cwd=RULES.parent, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_a_severity_and_an_entry_in_the_runbook() -> None:
+    """Only what is down pages, and each alert's link leads to a heading."""
+    headings = {
+        line[3:].strip().lower() for line in RUNBOOK.read_text("utf-8").splitlines() if line[:3] == "## "
+    }
+    alerts = {rule["alert"]: rule for rule in rules() if "alert" in rule}
+    assert {name for name, rule in alerts.items() if rule["labels"]["severity"] == "page"} == {
+        "AcruxToolDown"
+    }
+    for name, rule in alerts.items():
+        assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{name.lower()}"
+        assert name.lower() in headings
+
+
+def faster(text: str) -> str:
+    """The rules with every duration divided; nothing else changes."""
+
+    def shorter(match: re.Match[str]) -> str:
+        return f"{match[1]}{int(match[2]) * 60_000 // FASTER}ms{match[3]}"
+
+    text = re.sub(r"(\[)(\d+)m(\])", shorter, text)
+    return re.sub(r"((?:for: |offset ))(\d+)m()", shorter, text)
+
+
+class Prometheus:
+    """A real one on loopback, scraping one gateway; ended by its process id."""
+
+    def __init__(self, binary: str, folder: Path, gateway: Collector) -> None:
+        (port,) = free_ports(1)
+        target = gateway.prometheus_endpoint.removeprefix("http://").removesuffix("/metrics")
+        (folder / "rules.yaml").write_text(faster(RULES.read_text("utf-8")))
+        config = yaml.safe_load((RULES.parent / "prometheus.yaml").read_text("utf-8"))
+        config["global"] = {
+            "scrape_interval": "200ms",
+            "scrape_timeout": "200ms",
+            "evaluation_interval": "200ms",
+        }
+        config["scrape_configs"] = config["scrape_configs"][:1]
+        config["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
+        (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self._log = (folder / "log").open("w")
+        self._process = subprocess.Popen(
+            [
+                binary,
+                f"--config.file={folder / 'prometheus.yaml'}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                f"--web.listen-address=127.0.0.1:{port}",
+            ],
+            stdout=self._log,
+            stderr=self._log,
+        )
+
+    def firing(self) -> list[dict[str, str]]:
+        """The labels of every alert that fires now; none while it starts."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(f"{self.endpoint}/api/v1/alerts", timeout=5) as answer:
+                alerts = json.load(answer)["data"]["alerts"]
+        except OSError:
+            return []
+        return [alert["labels"] for alert in alerts if alert["state"] == "firing"]
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(15)
+        self._log.close()
+
+
+def test_each_alert_fires_in_a_real_prometheus(
+    tools: dict[str, str], gateway: StartGateway, tmp_path: Path
+) -> None:
+    """Program -> gateway -> Prometheus: every alert fires, from the SDK's metrics and from spans alone."""
+    server = gateway(CONFIGS / "toolverdict.yaml")
+    prometheus = Prometheus(tools["prometheus"], tmp_path, server)
+    program = subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + AGENT, server.http_endpoint, "60"],
+        env=environment(OTEL_METRIC_EXPORT_INTERVAL="200"),
+        stdin=subprocess.DEVNULL,
+    )
+    wanted = {
+        ("AcruxToolDown", "page", "alerts", "reserve"),
+        ("AcruxToolErrorRate", "ticket", "alerts", "find"),
+        ("AcruxToolRetries", "ticket", "alerts", "flaky"),
+        ("AcruxCircuitOpen", "ticket", "alerts", "pay"),
+        ("AcruxRunBacklog", "ticket", "alerts", ""),
+        ("AcruxRetryStorm", "ticket", "alerts", "find"),
+        ("AcruxToolDown", "page", "foreign", "search"),
+    }
+    down = Foreign({}, ERROR, exception="ConnectionRefusedError")
+    seen: set[tuple[str, str, str, str]] = set()
+    try:
+        deadline = time.monotonic() + 55
+        while not wanted <= seen and time.monotonic() < deadline:
+            post(server.http_endpoint, otlp({"search": ("openinference", down)}, "foreign"))
+            for labels in prometheus.firing():
+                tool = labels.get("gen_ai_tool_name") or labels.get("acrux_trace_storm_tool", "")
+                seen.add((labels["alertname"], labels["severity"], labels["job"], tool))
+            time.sleep(0.2)
+    finally:
+        program.kill()
+        program.wait()
+        prometheus.stop()
+        server.stop()
+    assert wanted <= seen, wanted - seen
+    paged = {tool for name, severity, _, tool in seen if severity == "page"}
+    assert "find" not in paged, "a declared error pages nobody"
