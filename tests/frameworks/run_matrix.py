@@ -68,6 +68,41 @@ ENVIRONMENTS: dict[str, dict[str, tuple[str, ...]]] = {
         "oldest": ("fastmcp==3.0.0",),
         "newest": ("fastmcp==4.2.3",),
     },
+    "google_adk": {
+        "oldest": ("google-adk==2.0.0",),
+        "newest": ("google-adk==2.13.0",),
+    },
+    "claude_agent_sdk": {
+        "oldest": ("claude-agent-sdk==0.2.180",),
+        "newest": ("claude-agent-sdk==0.2.189",),
+    },
+    "strands": {
+        "newest": ("strands-agents==1.62.0",),
+    },
+    "crewai": {
+        "oldest": ("crewai==1.15.0",),
+        "newest": ("crewai==1.15.30",),
+    },
+    "llama_index": {
+        "oldest": ("llama-index-core==0.14.0",),
+        "newest": ("llama-index-core==0.14.25",),
+    },
+    "smolagents": {
+        "oldest": ("smolagents==1.20.0",),
+        "newest": ("smolagents==1.26.0",),
+    },
+    "autogen": {
+        "oldest": ("autogen-core==0.7.0",),
+        "newest": ("autogen-core==0.7.5",),
+    },
+    "agent_framework": {
+        "oldest": ("agent-framework-core==1.20.0",),
+        "newest": ("agent-framework-core==1.23.0",),
+    },
+    "haystack": {
+        "oldest": ("haystack-ai==2.20.0",),
+        "newest": ("haystack-ai==3.4.1",),
+    },
 }
 
 

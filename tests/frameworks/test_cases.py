@@ -20,6 +20,15 @@ RIGS = (
     "anthropic",
     "openai_agents",
     "fastmcp",
+    "google_adk",
+    "claude_agent_sdk",
+    "strands",
+    "crewai",
+    "llama_index",
+    "smolagents",
+    "autogen",
+    "agent_framework",
+    "haystack",
 )
 
 

@@ -26,6 +26,15 @@ FRAMEWORKS: Final[dict[str, str]] = {
     "acrux_anthropic": "anthropic:AnthropicInstrumentor",
     "acrux_openai_agents": "openai_agents:OpenAIAgentsInstrumentor",
     "acrux_fastmcp": "fastmcp:FastMCPInstrumentor",
+    "acrux_google_adk": "google_adk:GoogleADKInstrumentor",
+    "acrux_claude_agent_sdk": "claude_agent_sdk:ClaudeAgentSDKInstrumentor",
+    "acrux_strands": "strands:StrandsInstrumentor",
+    "acrux_crewai": "crewai:CrewAIInstrumentor",
+    "acrux_llama_index": "llama_index:LlamaIndexInstrumentor",
+    "acrux_smolagents": "smolagents:SmolagentsInstrumentor",
+    "acrux_autogen": "autogen:AutogenInstrumentor",
+    "acrux_agent_framework": "agent_framework:AgentFrameworkInstrumentor",
+    "acrux_haystack": "haystack:HaystackInstrumentor",
 }
 
 

@@ -254,7 +254,7 @@ def _is_frameworks_own(handler: Any) -> bool:
         if inner is not None:
             handler = inner.cell_contents
     module = getattr(handler, "__module__", None) or ""
-    return module.partition(".")[0] == "fastmcp" or module.startswith(
+    return module.partition(".")[0] in ("fastmcp", "claude_agent_sdk") or module.startswith(
         ("mcp.server.mcpserver", "mcp.server.fastmcp", "mcp.server.extension")
     )
 
