@@ -27,7 +27,7 @@ __all__ = ["CallMetrics", "active", "gauge"]
 # The convention's buckets for gen_ai.execute_tool.duration, in seconds.
 _BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
 _CODES_PER_TOOL: Final = 50
-_PENDING: Final = 4096
+_PENDING: Final = 65_536  # some megabytes, a thousand calls a second for a minute
 # An enum member's `.value` is a slow descriptor.
 _OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
 _TYPES: Final[dict[ErrorType | None, str | None]] = {None: None, **{kind: kind.value for kind in ErrorType}}
@@ -98,6 +98,7 @@ class CallMetrics:
         self._pending: deque[tuple[float, dict[str, Any]]] = deque()
         self._calls: dict[tuple[str, str, str | None, str | None], int] = {}
         self._codes: dict[str, set[str]] = {}
+        self._durations: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         self._in_flight: dict[str, int] = {}
         self._retries: dict[str, int] = {}
         meter.create_observable_counter(
@@ -141,9 +142,12 @@ class CallMetrics:
                 self._retries[tool] = self._retries.get(tool, 0) + attempts - 1
         if seconds is None or outcome == "not_executed":
             return
-        attributes = {names.TOOL_NAME: tool, names.OUTCOME: outcome}
-        if outcome == "error" and error_type is not None:
-            attributes[names.SEMCONV_ERROR_TYPE] = error_type
+        attributes = self._durations.get(key[:3])
+        if attributes is None:
+            attributes = {names.TOOL_NAME: tool, names.OUTCOME: outcome}
+            if outcome == "error" and error_type is not None:
+                attributes[names.SEMCONV_ERROR_TYPE] = error_type
+            self._durations[key[:3]] = attributes
         # Recording costs as much as a third of a span; the reader's thread does it at its next
         # collection. Past the bound each call pays for itself, so memory stays bounded too.
         if len(self._pending) < _PENDING:

@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,10 +114,9 @@ def test_a_tool_called_in_a_signal_handler_does_not_lock_up() -> None:
         return 2
 
     before = signal.signal(signal.SIGALRM, lambda *_: handled())
-    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
     try:
-        end = time.monotonic() + 0.5
-        while time.monotonic() < end:
+        for _ in range(20_000):
             t()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
