@@ -109,7 +109,9 @@ class Case:
         self.name, self.goal, self.make = name, goal, make
 
 
-def _recorded(body: Callable[[str], Any] = weather, against: Callable[[str], Any] = weather, **options: Any) -> Any:
+def _recorded(
+    body: Callable[[str], Any] = weather, against: Callable[[str], Any] = weather, **options: Any
+) -> Any:
     def make() -> tuple[Run, Run]:
         settings.tracer_provider = made = provider()
         return ours(body, **options), bare(made.get_tracer("bare"), against)

@@ -57,8 +57,11 @@ def import_ratio(rounds: int = 15) -> tuple[float, float]:
         subprocess.run([sys.executable, "-c", code], check=True)
         return time.perf_counter() - begun
 
-    nothing, api, package, tool = "pass", "import opentelemetry.trace", "import acrux_otel", (
-        "from acrux_otel import tool, ToolResult, run"
+    nothing, api, package, tool = (
+        "pass",
+        "import opentelemetry.trace",
+        "import acrux_otel",
+        ("from acrux_otel import tool, ToolResult, run"),
     )
     rows = [[timed(code) for code in (nothing, api, package, tool)] for _ in range(rounds)]
     package_ratio = statistics.median((row[2] - row[0]) / (row[1] - row[0]) for row in rows)
@@ -74,7 +77,16 @@ def table(slices: int, calls: int) -> str:
         "|---|---|---|---|---|",
     ]
     for index, case in enumerate(CASES):
-        command = [sys.executable, __file__, "--case", str(index), "--slices", str(slices), "--calls", str(calls)]
+        command = [
+            sys.executable,
+            __file__,
+            "--case",
+            str(index),
+            "--slices",
+            str(slices),
+            "--calls",
+            str(calls),
+        ]
         row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         lines.append(
             f"| {case.name} | **{row['ratio']:.2f}** ({row['low']:.2f}-{row['high']:.2f}) | {case.goal:.2f} "
@@ -85,7 +97,10 @@ def table(slices: int, calls: int) -> str:
     lines.append(f"| `import acrux_otel`, over `import opentelemetry.trace` | **{package:.2f}** | 1.60 | | |")
     lines.append(f"| the same with `tool`, `ToolResult` and `run` loaded | **{tool:.2f}** | 1.60 | | |")
     versions = ", ".join(f"{name} {version(name)}" for name in ("opentelemetry-sdk", "acrux-otel"))
-    lines += ["", f"CPython {platform.python_version()}, {os.cpu_count()} cores, {versions}; made by `make bench`."]
+    lines += [
+        "",
+        f"CPython {platform.python_version()}, {os.cpu_count()} cores, {versions}; made by `make bench`.",
+    ]
     return "\n".join(lines)
 
 

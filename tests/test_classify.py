@@ -44,7 +44,6 @@ from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 from vectors import CASES, Case, NeedsApproval, by_id
 
-from acrux_otel.classify import rules
 from acrux_otel import verdict as verdict_module
 from acrux_otel.classify import (
     circuit_open,
@@ -58,6 +57,7 @@ from acrux_otel.classify import (
     not_executed,
     policy_denied,
     register_classifier,
+    rules,
     unknown_tool,
 )
 from acrux_otel.classify.evidence import dotted
