@@ -42,7 +42,7 @@ class RunSummary:
     """The tool calls made under a run in this process, so far.
 
     Attributes:
-        calls: calls whose body ran.
+        calls: calls made, without those that were not executed.
         failed, warned, not_executed: calls by outcome.
         retries: attempts after the first.
         first_failed: name and verdict of the first failing tool.

@@ -26,7 +26,7 @@ from acrux_otel.returned import kind_of, unwrap
 from acrux_otel.verdict import ErrorType, Outcome, Verdict, warn_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from acrux_otel.guard.breaker import Circuit
     from acrux_otel.guard.guard import Guard
@@ -431,7 +431,7 @@ class Attempts:
             problem("a circuit's state was recorded", error)
 
 
-def _served(verdict: Verdict, exc: BaseException | None, listed: frozenset[str]) -> bool | None:
+def _served(verdict: Verdict, exc: BaseException | None, listed: Collection[str]) -> bool | None:
     """Whether the service did its work; None where the failure is the caller's, or nobody's."""
     if verdict.outcome is Outcome.OK or verdict.outcome is Outcome.WARNING:
         return True

@@ -14,8 +14,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import random
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Collection
+from typing import Any, Final
 
 from acrux_otel.classify.evidence import cause_of, dotted
 from acrux_otel.definition import ToolAnnotations
@@ -82,7 +82,7 @@ class Retry:
     max_delay: float = 30.0
     jitter: float = 1.0
     budget: float | None = SHARE
-    retry_codes: frozenset[str] = frozenset()
+    retry_codes: Collection[str] = frozenset()
     retry_ambiguous: bool = False
 
     def __post_init__(self) -> None:
@@ -95,8 +95,9 @@ class Retry:
             raise ValueError(
                 f"Retry(max_delay=) is {self.max_delay:g}; expected at least base_delay, {self.base_delay:g}"
             )
-        codes: Iterable[object] = self.retry_codes
-        if isinstance(codes, str) or not all(isinstance(each, str) for each in codes):
+        codes: Any = self.retry_codes
+        named = isinstance(codes, Collection) and not isinstance(codes, str)
+        if not named or not all(isinstance(each, str) for each in codes):
             raise ValueError(f"Retry(retry_codes=) is {codes!r:.60}; expected a set of errorCodes")
         object.__setattr__(self, "retry_codes", frozenset(codes))
         if not isinstance(self.retry_ambiguous, bool):

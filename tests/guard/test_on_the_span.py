@@ -19,6 +19,7 @@ from opentelemetry.trace import Status, StatusCode
 
 import acrux_otel as acrux
 from acrux_otel import CircuitBreaker, Guard, Retry, ToolAnnotations, ToolUnavailable, Verdict
+from acrux_otel.call import CURRENT
 from acrux_otel.guard.unavailable import CIRCUIT_OPEN
 from acrux_otel.seam import open_call
 from acrux_otel.settings import settings
@@ -657,3 +658,67 @@ def test_a_result_is_checked_once(clock: FakeClock, exported: Any, monkeypatch: 
     service()
     assert len(checked) == 1
     assert exported.only.outcome == "ok"
+
+
+@pytest.mark.parametrize("breaker", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_nothing_stays_current_where_nobody_reads(breaker: bool, fails: bool, clock: FakeClock) -> None:
+    """Without an SDK the guard makes a call of its own, and takes it back; also for what is awaited later."""
+    circuits = CircuitBreaker(clock=clock) if breaker else None
+    one = Guard(Retry(max_attempts=2), circuits, clock=clock)
+    work, later = (Failing(*([REFUSED] if fails else []), "fine") for _ in range(2))
+
+    async def run() -> Any:
+        return later()
+
+    plain = tool(work, one)
+    returns = acrux.tool(guard=one, name="returns")(lambda: run())
+    assert plain() == "fine"
+    assert CURRENT.get() is None
+    awaitable = returns()
+    assert CURRENT.get() is None
+    assert asyncio.run(awaitable) == "fine"
+    assert CURRENT.get() is None
+    if fails:
+        assert (work.calls, later.calls) == (2, 2)
+
+
+def test_it_runs_on_trio() -> None:
+    """Waits and time limits, by trio's own means."""
+    trio = pytest.importorskip("trio")
+    calls = 0
+
+    @acrux.tool(guard=Guard(Retry(max_attempts=2, base_delay=0.01), timeout=0.1))
+    async def service(hang: bool) -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise REFUSED
+        if hang:
+            await trio.sleep(30)
+        return "fine"
+
+    async def main() -> None:
+        assert await service(False) == "fine"
+        with pytest.raises(TimeoutError):
+            await service(True)
+
+    trio.run(main)
+    assert calls == 3
+
+
+def test_the_retry_budget_is_a_metric() -> None:
+    """What the process may still retry right now."""
+    reader = InMemoryMetricReader()
+    settings.meter_provider = MeterProvider([reader])
+
+    def read() -> int:
+        tool(Failing("fine"), Guard())()
+        data: Any = reader.get_metrics_data()
+        metrics = {m.name: m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics}
+        (point,) = metrics["acrux.tool.retry_budget.left"].data.data_points
+        return int(point.value)
+
+    before = read()
+    tool(Failing(REFUSED, "fine"), Guard(Retry(base_delay=0)))()
+    assert read() == before - 1

@@ -20,6 +20,7 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
     (Retry, {"jitter": 2}, "Retry(jitter=) is 2; expected a number from 0 to 1"),
     (Retry, {"budget": -0.1}, "Retry(budget=) is -0.1; expected a number from 0 to 1, or None"),
     (Retry, {"retry_codes": "rate_limited"}, "expected a set of errorCodes"),
+    (Retry, {"retry_codes": 3}, "Retry(retry_codes=) is 3; expected a set of errorCodes"),
     (Retry, {"retry_ambiguous": "yes"}, "Retry(retry_ambiguous=) is 'yes'; expected True or False"),
     (
         CircuitBreaker,
