@@ -120,7 +120,8 @@ def identity(rules: dict[str, Any]) -> Iterator[str]:
                 yield 'delete_key(span.cache, "content")'
                 yield put('span.cache["content"]', f"ParseJSON({value})", lacks_id, from_it, opens)
                 value = inside('span.cache["content"]', path)
-            yield put(attribute("gen_ai.tool.call.id"), value, lacks_id, from_it, f'IsString({value}) and {value} != ""')
+            is_id = f'IsString({value}) and {value} != ""'
+            yield put(attribute("gen_ai.tool.call.id"), value, lacks_id, from_it, is_id)
 
 
 EVENT: Final = [
