@@ -43,6 +43,7 @@ __all__ = [
     "result_json",
     "tool_json",
     "version_json",
+    "whole_number",
 ]
 
 T = TypeVar("T")
@@ -301,12 +302,19 @@ def page_json(page: Page[T], each: Any) -> dict[str, Any]:
 # -- fields ---------------------------------------------------------------------------------------------
 
 
+def whole_number(data: Mapping[str, Any], key: str) -> int:
+    """A field that is a whole number, ``1.0`` too."""
+    return _value(data, key, int)
+
+
 def _value(data: Mapping[str, Any], key: str, kind: type[T]) -> T:
     if not isinstance(data, Mapping):
         raise TypeError(f"expected an object, not {_named(data)}")
     if key not in data:
         raise KeyError(key)
     value = data[key]
+    if kind is int and isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON knows one kind of number
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise TypeError(f"{key} is {_named(value)}, expected {_NAMES[kind]}")
     return value

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
 from acrux_otel.catalog import wire
 from acrux_otel.catalog.checks import BODY_LIMIT, REFS_LIMIT, check_alias, check_name
@@ -89,13 +89,13 @@ def catalog_app(catalog: SqlCatalog, *, require_key: bool = True) -> Starlette:
         async def endpoint(request: Request) -> Response:
             return await _answer(catalog, keys, request, handler, reads or method == "GET")
 
-        return Route(path, endpoint, methods=[method], name=handler.__name__)
+        return Route(BASE_PATH + path, endpoint, methods=[method], name=handler.__name__)
 
     async def schema(_request: Request) -> Response:
         return JSONResponse(document())
 
     routes = [
-        Route("/openapi.json", schema),
+        Route(f"{BASE_PATH}/openapi.json", schema),
         route("/tools/sync", "POST", _sync),
         route("/tools/resolve", "POST", _resolve, reads=True),
         route("/tools", "GET", _list),
@@ -110,9 +110,7 @@ def catalog_app(catalog: SqlCatalog, *, require_key: bool = True) -> Starlette:
         route("/tools/{tool_id}/aliases", "GET", _aliases),
         route("/tools/{tool_id}/aliases/{alias:path}/promote", "POST", _promote),
     ]
-    app = Starlette(
-        routes=[Mount(BASE_PATH, routes=_by_path(routes))], exception_handlers={HTTPException: _http_error}
-    )
+    app = Starlette(routes=_by_path(routes), exception_handlers={HTTPException: _http_error})
     app.router.redirect_slashes = False
     return app
 
@@ -298,8 +296,8 @@ def _aliases(call: _Call) -> Response:
 
 
 def _promote(call: _Call) -> Response:
-    number = call.body.get("version_number")
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 2**31 - 1:
+    number = _read(wire.whole_number, call.body, "version_number")
+    if not 1 <= number <= 2**31 - 1:
         raise InvalidTool("version_number must be a whole number from 1")
     return JSONResponse(wire.alias_json(call.catalog.promote(call.tool_id, call.alias, number, by=call.by)))
 

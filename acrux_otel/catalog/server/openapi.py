@@ -12,8 +12,7 @@ __all__ = ["BASE_PATH", "document"]
 
 BASE_PATH: Final = "/api/v1"
 
-# Neither NUL nor half a surrogate pair.
-_STORABLE: Final = r"^[^\u0000\ud800-\udfff]*$"
+_STORABLE: Final = r"^[^\u0000]*$"
 _TEXT: Final = {"type": "string", "maxLength": TEXT_LIMIT, "pattern": _STORABLE}
 _NAME: Final = {"type": "string", "pattern": "^[a-zA-Z0-9_-]{1,64}$"}
 _ALIAS: Final = {"type": "string", "pattern": "^[!-~]([ -~]{0,62}[!-~])?$"}
@@ -21,7 +20,11 @@ _ANY_ALIAS: Final = {"type": "string", "minLength": 1, "maxLength": 64}
 _NUMBER: Final = {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}
 _TEXT_OR_NULL: Final = {"type": ["string", "null"]}
 _CHANGE: Final = {"enum": ["none", "description", "compatible", "breaking", None]}
-_JSON_OBJECT: Final = {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/Json"}}
+_JSON_OBJECT: Final = {
+    "type": "object",
+    "propertyNames": {"pattern": _STORABLE},
+    "additionalProperties": {"$ref": "#/components/schemas/Json"},
+}
 _JSON: Final = {
     "description": "Any JSON without a NUL in its texts.",
     "anyOf": [
@@ -35,9 +38,14 @@ _EXECUTOR: Final = {
     "type": "object",
     "required": ["type"],
     "properties": {"type": {"enum": ["client", "http"]}},
+    "propertyNames": {"pattern": _STORABLE},
     "additionalProperties": {"$ref": "#/components/schemas/Json"},
 }
-_ANNOTATIONS: Final = {"type": "object", "additionalProperties": {"type": "boolean"}}
+_ANNOTATIONS: Final = {
+    "type": "object",
+    "propertyNames": {"pattern": _STORABLE},
+    "additionalProperties": {"type": "boolean"},
+}
 
 
 def document() -> dict[str, Any]:
