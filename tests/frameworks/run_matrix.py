@@ -80,11 +80,11 @@ ENVIRONMENTS: dict[str, dict[str, tuple[str, ...]]] = {
         "newest": ("strands-agents==1.62.0",),
     },
     "crewai": {
-        "oldest": ("crewai==1.15.0",),
+        "oldest": ("crewai==1.15.10",),
         "newest": ("crewai==1.15.30",),
     },
     "llama_index": {
-        "oldest": ("llama-index-core==0.14.0",),
+        "oldest": ("llama-index-core==0.14.22",),
         "newest": ("llama-index-core==0.14.25",),
     },
     "smolagents": {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CrewAI tools, run by themselves or as the structured tools of an agent. CrewAI passes no call id to a tool."""
+"""CrewAI tools, run by themselves or as an agent's structured tools. CrewAI passes no call id to a tool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from acrux_otel_instrumentation.patching import Hook
 
 __all__ = ["CrewAIInstrumentor"]
 
-_instruments = ("crewai >= 1.15, < 2",)
+_instruments = ("crewai >= 1.15.10, < 2",)
 _framework = Framework("crewai")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import typing
 from collections.abc import Iterable
 from typing import Any
 
@@ -92,17 +93,26 @@ def _run_structured(original: Any) -> Any:
     # The framework reads the signature to decide what to pass.
     if inspect.iscoroutinefunction(original):
 
-        @functools.wraps(original)
         async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
             return shaped(self, await original(self, *args, **kwargs))
 
-        return _arun
+        return _read_easily(functools.wraps(original)(_arun))
 
-    @functools.wraps(original)
     def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
         return shaped(self, original(self, *args, **kwargs))
 
-    return _run
+    return _read_easily(functools.wraps(original)(_run))
+
+
+def _read_easily(wrapper: Any) -> Any:
+    """Spares the framework the work of resolving the signature again, which it does at every call."""
+    try:
+        hints = typing.get_type_hints(wrapper.__wrapped__, include_extras=True)
+        wrapper.__signature__ = inspect.signature(wrapper.__wrapped__)
+        wrapper.__annotations__ = hints
+    except Exception:  # a name that is there for type checkers only
+        pass
+    return wrapper
 
 
 def _validate_tool_call(original: Any) -> Any:

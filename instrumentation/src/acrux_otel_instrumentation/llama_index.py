@@ -23,7 +23,7 @@ from acrux_otel_instrumentation.patching import Hook
 
 __all__ = ["LlamaIndexInstrumentor"]
 
-_instruments = ("llama-index-core >= 0.13, < 1",)
+_instruments = ("llama-index-core >= 0.14.22, < 1",)
 _framework = Framework("llama_index")
 
 

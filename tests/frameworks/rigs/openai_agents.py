@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.frameworks.rig import NOT_THERE, Rig
 
 __all__ = ["RIG", "Scripted", "asking", "told"]
 
-set_tracing_disabled(True)
+set_tracing_disabled(os.environ.get("OPENAI_AGENTS_DISABLE_TRACING") != "0")
 
 
 def asking(*calls: tuple[str, str, str]) -> list[Any]:

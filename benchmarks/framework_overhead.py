@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the instrumentation adds to one tool call of LangChain and of MCP: thread CPU time, against none.
+
+Instrumented and not in turns, in one process, with an SDK that records and discards; in the environments of
+``tests/frameworks/run_matrix.py``.
+
+    python benchmarks/framework_overhead.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SLICES, WARM_UP = 60, 5
+
+
+async def _langchain(measure: Callable[..., Any]) -> None:
+    from langchain_core.tools import tool
+
+    @tool
+    def forecast(city: str) -> dict:
+        """Tell the weather."""
+        return {"city": city, "temp": 21}
+
+    call = {"name": "forecast", "args": {"city": "Rome"}, "id": "call-7", "type": "tool_call"}
+
+    async def once() -> None:
+        forecast.invoke(call)
+
+    await measure("acrux_langchain", once, 200)
+
+
+async def _mcp(measure: Callable[..., Any]) -> None:
+    from tests.frameworks.rigs.mcp import Server, connected
+
+    async def forecast(city: str) -> dict[str, Any]:
+        return {"city": city, "temp": 21}
+
+    server = Server("weather")
+    server.add_tool(forecast)
+    async with connected(server) as client:
+        await client.list_tools()
+        await measure("acrux_mcp", lambda: client.call_tool("forecast", {"city": "Rome"}), 50)
+
+
+def child(framework: str) -> None:
+    """Measure in this process, and print the medians of a call in microseconds."""
+    import acrux_otel_instrumentation
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+    class Discard(SpanExporter):
+        def export(self, spans: Any) -> SpanExportResult:
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(Discard(), max_queue_size=100_000))
+    trace.set_tracer_provider(provider)
+    times: dict[bool, list[float]] = {True: [], False: []}
+
+    async def measure(name: str, call: Callable[[], Awaitable[Any]], calls: int) -> None:
+        for turn in range(2 * SLICES):
+            instrumented = turn % 2 == 0
+            if instrumented:
+                acrux_otel_instrumentation.instrument(name)
+            start = thread_time()
+            for _ in range(calls):
+                await call()
+            spent = (thread_time() - start) / calls
+            if instrumented:
+                acrux_otel_instrumentation.uninstrument(name)
+            if turn >= 2 * WARM_UP:
+                times[instrumented].append(spent * 1e6)
+
+    asyncio.run({"langchain": _langchain, "mcp": _mcp}[framework](measure))
+    print(json.dumps([statistics.median(times[True]), statistics.median(times[False])]))
+
+
+def main() -> int:
+    sys.path[:0] = [str(ROOT), str(ROOT / "instrumentation" / "src")]
+    if len(sys.argv) == 3 and sys.argv[1] == "--child":
+        child(sys.argv[2])
+        return 0
+    from tests.frameworks.run_matrix import ENVIRONMENTS, environment
+
+    print("| tool call | instrumented, µs | not, µs | ratio |\n|---|---|---|---|")
+    for framework in ("langchain", "mcp"):
+        packages = ENVIRONMENTS[framework]["newest"]
+        done = subprocess.run(
+            [str(environment(framework, packages)), __file__, "--child", framework],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
+        ours, none = json.loads(done.stdout.strip().rpartition("\n")[2])
+        label = packages[0].replace("==", " ")
+        print(f"| {label} | {ours:.0f} | {none:.0f} | **{ours / none:.2f}** |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
