@@ -25,6 +25,7 @@ __all__ = ["StrandsInstrumentor"]
 _instruments = ("strands-agents >= 1.62, < 2",)
 _framework = Framework("strands", scopes=("strands.",))
 _INTERRUPTED = Verdict(Outcome.INTERRUPTED)
+_LAST = ("ToolResultEvent", "ToolInterruptEvent")
 
 
 def _open(context: Any) -> Call:
@@ -57,25 +58,29 @@ def _run_tool(original: Any) -> Any:
             async for event in events:
                 yield event
             return
-        result = None
+        working = True
         try:
             # Current while the tool works, not while its events are looked at.
             async for event in events:
-                result = _seen(call, context, event) or result
-                call.leave()
+                if working and type(event).__name__ in _LAST:
+                    # Whoever gets the last event may never come back for more.
+                    working = False
+                    call.ok(_seen(call, context, event))
+                elif working:
+                    call.leave()
                 try:
                     yield event
                 finally:
-                    call.enter()
-        except GeneratorExit:
-            call.ok(result)
-            raise
+                    if working:
+                        call.enter()
         except BaseException as exc:
-            call.raised(exc)
+            if working:
+                call.raised(exc)
             raise
         finally:
             await events.aclose()
-        call.ok(result)
+        if working:
+            call.ok(None)
 
     return run_tool
 
@@ -88,12 +93,10 @@ def _begin(context: Any) -> Call | None:
 
 
 def _seen(call: Call, context: Any, event: Any) -> Any:
-    """What an event says of the call; returns the result, if it is one."""
+    """What the last event says of the call; returns the result, if it is one."""
     try:
-        kind = type(event).__name__
-        if kind == "ToolInterruptEvent":
+        if type(event).__name__ == "ToolInterruptEvent":
             call.declare(_INTERRUPTED)
-        if kind != "ToolResultEvent":
             return None
         result, exc = event.tool_result, event.exception
         if context.tool is None:
