@@ -58,6 +58,7 @@ function show(found) {
 
 async function offer() {
   const mine = ++asked;
+  close(); // what was proposed is about what stood there before
   const query = new URLSearchParams({q: box.value, at: String(box.selectionStart)});
   try {
     const answer = await fetch(`/complete?${query}`);
