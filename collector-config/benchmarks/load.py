@@ -69,7 +69,7 @@ def fill(span: Span, place: int) -> None:
             "gen_ai.tool.name": "search",
             "gen_ai.tool.type": "function",
         }
-        texts["gen_ai.tool.call.arguments"] = '{"q": "oslo %d"}' % place
+        texts["gen_ai.tool.call.arguments"] = f'{{"q": "oslo {place}"}}'
         if place % 15 == 0:
             texts["error.type"] = "ReadTimeout"
             span.status.code = span.status.STATUS_CODE_ERROR
