@@ -83,7 +83,11 @@ def tool_span(span: Span, chance: random.Random) -> None:
         given |= {"errorDetail": "no city is called Atlantis Prime", "acrux.tool.retryable": False}
         span.status.code, span.status.message = 2, "no city is called Atlantis Prime"
     elif fate < 0.15:
-        given |= {"acrux.tool.outcome": "warning", "errorType": "tool_declared", "errorCode": "ambiguous_city"}
+        given |= {
+            "acrux.tool.outcome": "warning",
+            "errorType": "tool_declared",
+            "errorCode": "ambiguous_city",
+        }
         given |= {"warning.type": "ambiguous_city", "warning.message": "matches India, Pakistan"}
     if fate > 0.8:
         given["acrux.tool.attempts"] = chance.randint(1, 4)
@@ -161,7 +165,16 @@ def body(spans: list[Span], chance: random.Random) -> bytes:
 
 
 def serve(folder: Path, port: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "acrux_otel.cli", "up", "--port", str(port), "--keep", "30d"]
+    command = [
+        sys.executable,
+        "-c",
+        "from acrux_otel.cli import main; main()",
+        "up",
+        "--port",
+        str(port),
+        "--keep",
+        "30d",
+    ]
     command += ["--max-size", "8GB", "--home", str(folder)]
     if shutil.which("taskset"):
         command = ["taskset", "-c", "0", *command]
@@ -200,7 +213,7 @@ def ingest(folder: Path, requests: list[bytes], port: int) -> None:
         process.wait(10)
     spans = (len(requests) - 1) * BATCH
     size = (folder / "acrux.db").stat().st_size
-    print(f"| spans | spans/s | ms for a batch, median | p95 | file, MB | bytes a span |")
+    print("| spans | spans/s | ms for a batch, median | p95 | file, MB | bytes a span |")
     print("|---|---|---|---|---|---|")
     print(
         f"| {spans:,} | {spans / elapsed:,.0f} | {statistics.median(took) * 1000:.1f} "
