@@ -13,7 +13,7 @@ from functools import partial
 from time import monotonic
 from types import FrameType
 from typing import Final, Protocol
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 __all__ = [
     "Blocking",
@@ -119,6 +119,9 @@ def add(outlet: Outlet, *, waits: bool = False) -> None:
     _outlets.insert(0 if waits else len(_outlets), outlet)
     if not _registered:
         _registered = True
+        # urllib3 closes its pools by finalisers. The first one made asks to be run at exit; made on our
+        # thread while the process already ends, it would ask too late and speak up in the teardown.
+        finalize(close_all, int)
         atexit.register(close_all)
 
 
