@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ def test_every_argument_of_configure_has_its_variable_in_the_docs() -> None:
 
 def test_doctor_knows_every_variable_of_configure(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them is called a mistake."""
+    for name in [each for each in os.environ if each.startswith("ACRUX_OTEL_")]:
+        monkeypatch.delenv(name)
     for name in inspect.signature(acrux.configure).parameters:
         if name not in IN_CODE_ONLY:
             monkeypatch.setenv(f"ACRUX_OTEL_{name.upper()}", "1")
