@@ -26,8 +26,12 @@ lock: $(STAMP)  ## resolve requirements/dev.txt anew
 	@$(UV) pip compile --quiet --upgrade --universal --python-version 3.10 --no-header --no-annotate \
 		--no-emit-index-url --group dev --all-extras pyproject.toml -o $(LOCK)
 
-demo: $(STAMP)  ## three questions, first silent, then declared
+demo: $(STAMP)  ## three questions, first silent, then declared; UI=1 shows them on a local page
+ifdef UI
+	@$(BIN)/acrux-otel up -- $(BIN)/python examples/report_a_tool_failure.py
+else
 	@$(BIN)/python examples/report_a_tool_failure.py
+endif
 	@echo "Several tools in one turn, one of which needs another: $(BIN)/python examples/parallel_tools.py"
 
 test: $(STAMP)  ## the test suite; ARGS="-k name" for a part of it
