@@ -7,10 +7,12 @@ costs one warning. Imports at the top only what every call has imported already.
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 import threading
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from acrux_otel.call import Call, observe, problem, unobserve
 from acrux_otel.settings import settings
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from acrux_otel.catalog.protocol import Catalog
     from acrux_otel.catalog.publishing import Plan
 
+_EXIT_TIMEOUT: Final = 3.0
+
 __all__ = ["arm", "pending", "start", "use"]
 
 
@@ -28,7 +32,19 @@ class _Sync:
 
     def __init__(self) -> None:
         self.done = threading.Event()
-        self.catalog: Catalog | None = None
+        self._catalog: Catalog | None = None
+        self._ending = False
+
+    def opened(self, catalog: Catalog) -> None:
+        """Work on that catalog begins."""
+        self._catalog = catalog
+        if self._ending:
+            self._hurry()
+
+    def _hurry(self) -> None:
+        hurry = getattr(self._catalog, "hurry", None)
+        if hurry is not None:
+            hurry()
 
     # What the end of the process and `flush` see; deadlines are `time.monotonic` seconds.
 
@@ -36,9 +52,8 @@ class _Sync:
         return self.done.wait(max(0.0, deadline - monotonic()))
 
     def end_by(self, deadline: float) -> None:
-        hurry = getattr(self.catalog, "hurry", None)
-        if hurry is not None:
-            hurry()
+        self._ending = True
+        self._hurry()
 
     def ended_by(self, deadline: float) -> None:
         self.flush_by(deadline)
@@ -46,6 +61,7 @@ class _Sync:
 
 _lock = threading.Lock()
 _current: _Sync | None = None
+_begun: list[_Sync] = []
 
 
 def use(catalog: str | Catalog | None, mode: str | None) -> None:
@@ -83,6 +99,8 @@ def start() -> None:
         if _current is not None:
             return
         _current = made = _Sync()
+        _begun.append(made)
+    _hold_exit(made)
     try:
         threading.Thread(target=_run, args=(made,), name="acrux-otel-catalog", daemon=True).start()
     except RuntimeError:  # no thread can be had, or the interpreter is ending
@@ -96,6 +114,21 @@ def pending(timeout: float = 0.0) -> bool:
     return running is not None and not running.done.wait(max(0.0, timeout))
 
 
+def _hold_exit(made: _Sync) -> None:
+    """Have the end of the process wait for the sync, within the time that it waits for spans."""
+    exiting = sys.modules.get("acrux_otel.export.exit")
+    if exiting is not None:
+        exiting.add(made)
+    else:
+        atexit.register(_at_exit, made)
+
+
+def _at_exit(made: _Sync) -> None:
+    deadline = monotonic() + _EXIT_TIMEOUT
+    made.end_by(deadline)
+    made.ended_by(deadline)
+
+
 def _at_first_call(_call: Call) -> None:
     start()
 
@@ -104,9 +137,11 @@ def _after_fork() -> None:
     """A thread does not come along; what it had not finished, the child does itself."""
     global _lock, _current
     _lock = threading.Lock()
-    if _current is not None and not _current.done.is_set():
-        _current.done = threading.Event()  # the old one's lock may be held for ever
-        _current.done.set()
+    unfinished = _current is not None and not _current.done.is_set()
+    for each in _begun:
+        each.done = threading.Event()  # the old one's lock may be held for ever
+        each.done.set()
+    if unfinished:
         _current = None
         observe(opened=_at_first_call)
 
@@ -120,19 +155,12 @@ if hasattr(os, "register_at_fork"):
 
 def _run(made: _Sync) -> None:
     try:
-        _wait_at_exit(made)
         _untraced()
         _sync_all(made)
     except BaseException as error:
         problem("the catalog was synced", error)
     finally:
         made.done.set()
-
-
-def _wait_at_exit(made: _Sync) -> None:
-    from acrux_otel.export import exit as exiting
-
-    exiting.add(made)
 
 
 def _untraced() -> None:
@@ -151,10 +179,11 @@ def _sync_all(made: _Sync) -> None:
     if named is None:
         return
     try:
-        made.catalog = catalog = open_catalog(named)
+        catalog = open_catalog(named)
     except (ValueError, ImportError, CatalogError) as error:
         _warn("the catalog cannot be used, and spans carry no version: %s", error)
         return
+    made.opened(catalog)
     plans = _plans()
     follow_only = [each for each in plans if not each.writes]
     written = [each for each in plans if each.writes]

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from contextlib import ContextDecorator
 from functools import wraps
 from inspect import iscoroutinefunction
+from time import monotonic
 from typing import Any
 
 from opentelemetry import metrics, trace
@@ -22,7 +24,7 @@ _joined: dict[int, tuple[object, Blocking]] = {}
 
 
 def flush(timeout: float = 5.0) -> bool:
-    """Send everything that is queued, ours and what a joined provider exports.
+    """Send everything that is queued, ours and what a joined provider exports, and end the catalog's sync.
 
     Args:
         timeout: seconds to wait at most, whatever the endpoint does.
@@ -31,9 +33,17 @@ def flush(timeout: float = 5.0) -> bool:
         Whether everything was handed over in time. Never raises.
     """
     try:
-        return flush_all(max(0.0, float(timeout)), _others())
+        deadline = monotonic() + max(0.0, float(timeout))
+        sent = flush_all(deadline - monotonic(), _others())
+        return not _syncing(deadline) and sent
     except Exception:
         return False
+
+
+def _syncing(deadline: float) -> bool:
+    """Whether the catalog is still being synced by then; where that never began, nothing of it is loaded."""
+    automatic = sys.modules.get("acrux_otel.catalog.automatic")
+    return automatic is not None and automatic.pending(deadline - monotonic())
 
 
 def flush_joined(deadline: float) -> None:
