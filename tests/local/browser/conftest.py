@@ -36,9 +36,10 @@ def unavailable(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+# Not for the session: while it is open, Playwright keeps an event loop running in the main thread.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """One browser for all tests."""
+    """One browser for all tests of a module."""
     if not Path(CHROMIUM).exists():
         unavailable(f"the browser tests need Debian's chromium at {CHROMIUM}: apt-get install chromium")
     try:
