@@ -7,7 +7,7 @@ LOCK   := requirements/dev.txt
 UV      = VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test test-matrix install-check lint bench backends clean
+.PHONY: help setup lock demo test test-matrix test-frameworks install-check lint bench backends clean
 
 help:           ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -39,6 +39,9 @@ test: $(STAMP)  ## the test suite; ARGS="-k name" for a part of it
 
 test-matrix: $(STAMP) ## the core's tests on the oldest and newest Python and SDK that are supported
 	@$(BIN)/python tests/matrix.py
+
+test-frameworks: $(STAMP) ## the instrumentations on the oldest and newest version of each framework
+	@$(BIN)/python tests/frameworks/run_matrix.py $(ARGS)
 
 install-check: $(STAMP) ## build the wheels and install them in clean environments
 	@$(BIN)/python tests/install_check.py
