@@ -105,7 +105,8 @@ def test_the_keyboard_alone(page: Any) -> None:
     assert page.get_attribute(f"#{chosen}", "aria-selected") == "true"
     page.keyboard.press("Enter")
     assert page.input_value("#q") == "error_code:"
-    page.wait_for_function("document.querySelectorAll('#proposals li').length === 2")
+    page.locator("#proposals li").nth(1).wait_for()
+    page.locator("#proposals li").nth(2).wait_for(state="detached")
     assert page.locator("#proposals li span").all_inner_texts() == [
         "error_code:ambiguous_city",
         "error_code:location_not_found",
