@@ -15,8 +15,9 @@ import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, Final
 
+from acrux_otel.definition.callables import called
 from acrux_otel.returned import ASYNC_GENERATOR, FUTURE, GENERATOR, KINDS, OBJECT, PLAIN, kind_of, unwrap
-from acrux_otel.seam import Call, ToolSite, problem
+from acrux_otel.seam import Call, ToolSite, current_call, problem
 from acrux_otel.settings import settings
 from acrux_otel.verdict import Outcome, ToolCallResult, Verdict
 
@@ -27,9 +28,10 @@ _CANCELLED: Final = Verdict(Outcome.CANCELLED)
 _Function = Callable[..., Any]
 
 
-def wrap(fn: _Function, body: _Function, site: ToolSite) -> _Function:
-    """A function of the same kind as ``body`` (what calling ``fn`` runs) that runs ``fn`` under a call."""
-    _bind(fn, body, site)
+def wrap(fn: _Function, site: ToolSite) -> _Function:
+    """A function of the same kind as ``fn`` that runs it under a call."""
+    _bind(fn, site)
+    body = called(fn)
     if inspect.iscoroutinefunction(body):
         return _coroutine(site)
     if inspect.isasyncgenfunction(body):
@@ -39,20 +41,32 @@ def wrap(fn: _Function, body: _Function, site: ToolSite) -> _Function:
     return _plain(site)
 
 
-def _bind(fn: _Function, body: _Function, site: ToolSite) -> None:
+def _bind(fn: _Function, site: ToolSite) -> None:
     """Have the site run ``fn``, under its guard; once, because a guard keeps state."""
     if site.unguarded is None:
-        site.unguarded = fn, body
+        site.unguarded = fn
         _bound.add(site)
-        _guard(fn, body, site)
+        _guard(fn, site)
 
 
-def _guard(fn: _Function, body: _Function, site: ToolSite) -> None:
+def _guard(fn: _Function, site: ToolSite) -> None:
     guard = settings.guard if site.guard is None else site.guard
-    if guard:
-        site.set_body(guard.around(fn, body, site), guarded=True)
-    else:
-        site.set_body(fn, guarded=False)
+    body = guard.around(fn, site) if guard else fn
+    if hasattr(fn, "__acrux_tool__"):
+        body = _expecting(body, site)
+    site.set_body(body, guarded=bool(guard))
+
+
+def _expecting(body: _Function, site: ToolSite) -> _Function:
+    """``body`` of a decorator that stands on a tool: the tool's own call is part of this one."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        call = current_call()
+        if call is not None:
+            call.awaits = site.expects
+        return body(*args, **kwargs)
+
+    return run
 
 
 def guard_by_default(guard: Any) -> None:
@@ -60,7 +74,7 @@ def guard_by_default(guard: Any) -> None:
     settings.guard = guard
     for site in list(_bound):
         if site.guard is None and site.unguarded is not None:
-            _guard(*site.unguarded, site)
+            _guard(site.unguarded, site)
 
 
 _bound: Final[weakref.WeakSet[ToolSite]] = weakref.WeakSet()
@@ -298,12 +312,13 @@ def _watch(call: Call, future: Any) -> Any:
     return future
 
 
-def wrap_for_result(fn: _Function, body: _Function, site: ToolSite) -> _Function:
+def wrap_for_result(fn: _Function, site: ToolSite) -> _Function:
     """What ``.call`` is: runs ``fn`` and answers with a `ToolCallResult`; raises what the tool raised.
 
     A generator is run to its end; the value is then the list of what it yielded.
     """
-    _bind(fn, body, site)
+    _bind(fn, site)
+    body = called(fn)
     if inspect.isasyncgenfunction(body):
 
         async def call_async_generator(*args: Any, **kwargs: Any) -> ToolCallResult[Any]:

@@ -106,7 +106,7 @@ class ToolSite:
     ) -> None:
         self.guard = guard
         self.body: Any = None
-        self.unguarded: tuple[Any, Any] | None = None
+        self.unguarded: Any = None
         self.guarded = False
         self.definition = definition
         self.catalogued = catalogued

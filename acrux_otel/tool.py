@@ -214,24 +214,14 @@ def _build(function: Any, options: Mapping[str, Any], given: Any, takes_instance
         skip_first=takes_instance,
         **{name: options[name] for name in _OF_DEFINITION if name in options},
     )
-    body = _called(function)
     site = site_of(function, definition, options, takes_instance)
-    wrapper = like(drive.wrap(function, body, site), function, definition.name)
-    wrapper.call = like(drive.wrap_for_result(function, body, site), function, definition.name)
+    wrapper = like(drive.wrap(function, site), function, definition.name)
+    wrapper.call = like(drive.wrap_for_result(function, site), function, definition.name)
     made = Tool(given, definition, site, dict(options))
     made.carrier = weakref.ref(wrapper)
     wrapper.__acrux_tool__ = made
     _register(made)
     return wrapper
-
-
-def _called(function: Any) -> Any:
-    """What runs when ``function`` is called; a wrapper may be of another kind than what it wraps."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if inspect.isroutine(function):
-        return function
-    return type(function).__call__
 
 
 def tool_of(function: Any) -> Tool | None:

@@ -13,11 +13,12 @@ from typing import Any, Final
 from acrux_otel import drive
 from acrux_otel.batch import arguments
 from acrux_otel.batch.calls import ToolCall
-from acrux_otel.definition import ToolDefinition, define
+from acrux_otel.definition import ToolDefinition, define, definition_of
+from acrux_otel.definition.callables import called
 from acrux_otel.definition.signature import returns_text, underlying
 from acrux_otel.seam import ToolSite
 from acrux_otel.settings import settings
-from acrux_otel.tool import Tool, tool
+from acrux_otel.tool import tool, tool_of
 
 __all__ = ["Runnable", "Toolbox"]
 
@@ -91,7 +92,7 @@ class Toolbox:
     def _add(self, name: str, fn: Any) -> None:
         if name in self._tools:
             raise ValueError(f"two tools are named {name!r}; a model can tell them apart by name only")
-        decorated = _decorated(fn)
+        decorated = tool_of(fn)
         definition = decorated.definition if decorated is not None else _runnable(fn, name).definition
         if definition.inject:
             self._filled[name] = self._injected(definition)
@@ -156,8 +157,7 @@ def _named(tools: Any) -> Iterable[tuple[str, Any]]:
     for fn in tools:
         if not callable(fn):
             raise TypeError(f"tools holds {fn!r:.80}; expected functions decorated with @tool")
-        decorated = _decorated(fn)
-        named.append((decorated.definition.name if decorated is not None else define(fn).name, fn))
+        named.append((definition_of(fn).name, fn))
     return named
 
 
@@ -183,13 +183,8 @@ def _client_tool(fn: Any, name: str, alias: str | None) -> Any:
     return made
 
 
-def _decorated(fn: Any) -> Tool | None:
-    found = getattr(fn, "__acrux_tool__", None)
-    return found if isinstance(found, Tool) else None
-
-
 def _runnable(fn: Any, name: str, injected: Mapping[str, Any] = _NOTHING) -> Runnable:
-    decorated = _decorated(fn)
+    decorated = tool_of(fn)
     if decorated is not None:
         is_async = inspect.iscoroutinefunction(getattr(fn, "__func__", fn).call)
         return Runnable(fn.call, decorated.definition, decorated.site, injected, is_async=is_async)
@@ -202,17 +197,17 @@ def _runnable(fn: Any, name: str, injected: Mapping[str, Any] = _NOTHING) -> Run
 @_cached
 def _undecorated(fn: Any, name: str) -> Runnable:
     """A plain callable, recorded like a tool and unknown to any catalog."""
-    definition = define(fn, name=name)
-    body = underlying(fn)
-    site = ToolSite(definition, as_text=returns_text(fn), function=body, catalogued=False)
-    run = drive.wrap_for_result(fn, body, site)
+    # A decorator that stands on a tool changes how it runs, not what the model is told of it.
+    definition = definition_of(fn) if hasattr(fn, "__acrux_tool__") else define(fn, name=name)
+    site = ToolSite(definition, as_text=returns_text(fn), function=underlying(fn), catalogued=False)
+    run = drive.wrap_for_result(fn, site)
     return Runnable(run, definition, site, is_async=inspect.iscoroutinefunction(run))
 
 
 @_cached
 def _action(handler: Any, name: str) -> Any:
     """One action of a toolset that a single callable runs."""
-    if inspect.iscoroutinefunction(underlying(handler)):
+    if inspect.iscoroutinefunction(called(handler)):
 
         async def act_async(**arguments: Any) -> Any:
             return await handler(name, arguments)

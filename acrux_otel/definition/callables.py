@@ -45,6 +45,13 @@ def underlying(fn: Any) -> Any:
     return fn
 
 
+def called(fn: Any) -> Any:
+    """What runs when ``fn`` is called, which decides its kind: a wrapper may differ from what it wraps."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return fn if inspect.isroutine(fn) else type(fn).__call__
+
+
 def default_name(fn: Any) -> str | None:
     """The tool name that a callable has by itself; None where it has no usable one (a lambda).
 

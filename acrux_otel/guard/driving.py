@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from acrux_otel.call import CURRENT, Call, Unread, observers
 from acrux_otel.deadline import ThreadUnavailable, await_with_deadline, run_with_deadline, start
+from acrux_otel.definition.callables import called
 from acrux_otel.guard.attempts import UNSET, Attempts, call_of
 from acrux_otel.guard.part import Part
 from acrux_otel.returned import ASYNC_GENERATOR, DECLARED, FUTURE, GENERATOR, KINDS, PLAIN, kind_of
@@ -31,8 +32,9 @@ _NOW: Final = 0.0
 _UNREAD: Final = (type(None), Unread)
 
 
-def around(guard: Guard, fn: _Function, body: _Function, site: ToolSite) -> _Function:
-    """A function of the same kind as ``body`` (what ``fn`` runs) that runs ``fn`` under ``guard``."""
+def around(guard: Guard, fn: _Function, site: ToolSite) -> _Function:
+    """A function of the same kind as ``fn`` that runs it under ``guard``."""
+    body = called(fn)
     if inspect.iscoroutinefunction(body):
         return _coroutine(guard, fn, site)
     if inspect.isasyncgenfunction(body):

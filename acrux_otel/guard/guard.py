@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 import types
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -152,12 +151,11 @@ class Guard:
 
         definition = _define(given)
         site = site_of(given, definition, {"guard": self}, kind=PartSite)
-        body = function if function is not given else inspect.unwrap(function)
-        return like(drive.wrap(function, body, site), given, definition.name)
+        return like(drive.wrap(function, site), given, definition.name)
 
-    def around(self, fn: Any, body: Any, site: ToolSite) -> Callable[..., Any]:
-        """What runs under a call of ``site``: ``fn``, guarded; of the same kind as ``body``."""
-        return driving.around(self, fn, body, site)
+    def around(self, fn: Any, site: ToolSite) -> Callable[..., Any]:
+        """What runs under a call of ``site``: ``fn``, guarded, and of its kind."""
+        return driving.around(self, fn, site)
 
     def circuit(self, site: ToolSite) -> Circuit | None:
         """The circuit of a call made now."""

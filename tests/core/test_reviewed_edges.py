@@ -101,6 +101,35 @@ def test_a_decorator_between_two_tools_is_kept(exported: Any) -> None:
     assert [span.name for span in exported.tools()] == ["execute_tool renamed"] * 2
 
 
+@pytest.mark.parametrize("guard", [None, acrux.Guard()])
+def test_a_tool_below_a_decorator_below_a_tool_is_one_call(exported: Any, guard: Any) -> None:
+    """Sync and async, and the declaration of the inner one is the word of both."""
+
+    @acrux.tool(name="renamed", guard=guard)
+    @_wrapped
+    @acrux.tool
+    def plain() -> Any:
+        return acrux.ToolResult.error("no_such_row", "none")
+
+    @acrux.tool(name="later", guard=guard)
+    @_wrapped
+    @acrux.tool
+    async def coroutine() -> int:
+        return 2
+
+    assert plain() == {"error": "none"}
+    assert asyncio.run(_awaited(coroutine())) == 2
+    assert [(span.name, span.outcome) for span in exported.tools()] == [
+        ("execute_tool renamed", "error"),
+        ("execute_tool later", "ok"),
+    ]
+    assert exported.tools()[0].attributes["errorCode"] == "no_such_row"
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no SIGALRM on this system")
 def test_a_tool_called_in_a_signal_handler_does_not_lock_up() -> None:
     settings.meter_provider = MeterProvider([InMemoryMetricReader()])
