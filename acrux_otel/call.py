@@ -17,7 +17,7 @@ from acrux_otel import attributes as names
 from acrux_otel import metrics, span
 from acrux_otel.classify import classify, classify_arguments, declared_by_result, invalid_result
 from acrux_otel.returned import DECLARED, KINDS, PLAIN, kind_of, unwrap
-from acrux_otel.sanitize import payload, safe_text
+from acrux_otel.sanitize import LEAST_PAYLOAD, payload, safe_text
 from acrux_otel.settings import FULL, UNREAD, settings
 from acrux_otel.verdict import ErrorType, Outcome, ToolResult, Verdict, _log, slug, warn_once
 
@@ -43,7 +43,6 @@ __all__ = [
 
 _OK: Final = Verdict(Outcome.OK)
 _ID_LIMIT: Final = 256
-_LEAST_PAYLOAD: Final = 16
 PERHAPS_FULL: Final = (FULL, UNREAD)
 _CALLERS: Final = ("acrux_otel.", "concurrent.futures.")  # a guard may run the body in a thread
 _RANK: Final = {Outcome.ERROR: 2, Outcome.WARNING: 1}
@@ -496,8 +495,8 @@ class Call:
 
     def _keep(self, items: list[str], item: object) -> None:
         room = settings.payload_limit - self.items_bytes
-        if room < _LEAST_PAYLOAD:
-            self.items_bytes += _LEAST_PAYLOAD  # what is not kept still counts
+        if room < LEAST_PAYLOAD:
+            self.items_bytes += LEAST_PAYLOAD  # what is not kept still counts
             return
         try:
             json, cut = payload(item, room, settings.redactor)

@@ -17,7 +17,6 @@ from opentelemetry.trace import Span, TracerProvider, set_span_in_context
 
 from acrux_otel import attributes as names
 from acrux_otel import span
-from acrux_otel._version import VERSION
 from acrux_otel.sanitize import DETAIL_LIMIT, text
 from acrux_otel.seam import Call, observe, problem, unobserve
 from acrux_otel.settings import settings
@@ -30,7 +29,6 @@ __all__ = ["Run", "RunSummary", "completed", "current_run", "run"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _RUN: Final[ContextVar[Run | None]] = ContextVar("acrux_otel.run", default=None)
-_SPANS: Final = span.TracerSource(names.SCOPE, VERSION)
 _ANSWERED: Final = (Outcome.OK, Outcome.WARNING)
 _NAMED: Final = 100
 _lock = threading.RLock()  # a signal handler or a finaliser may open a run in the middle of it
@@ -217,7 +215,7 @@ class Run:
         return Run(self.name, self.tags, self.session_id, self._tracer_provider, self._budget)
 
     def _start(self) -> None:
-        start = _SPANS.starter(self._tracer_provider)
+        start = span.OURS.starter(self._tracer_provider)
         if start is None:
             return
         attributes: dict[str, Any] = {

@@ -18,14 +18,13 @@ testing) register observers; nothing here knows them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from opentelemetry.context import attach, get_current
 from opentelemetry.trace import set_span_in_context
 
 from acrux_otel import attributes as names
 from acrux_otel import metrics
-from acrux_otel._version import VERSION
 from acrux_otel.call import (
     CURRENT,
     PERHAPS_FULL,
@@ -44,7 +43,7 @@ from acrux_otel.definition.signature import returns_text, underlying
 from acrux_otel.expected import EXPECTED
 from acrux_otel.sanitize import DETAIL_LIMIT, text
 from acrux_otel.settings import FULL, UNSET, settings
-from acrux_otel.span import INTERNAL, TracerSource, abandon
+from acrux_otel.span import INTERNAL, OURS, TracerSource, abandon
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
@@ -63,8 +62,6 @@ __all__ = [
     "record_warning",
     "unobserve",
 ]
-
-_OUR_TRACER: Final = TracerSource(names.SCOPE, VERSION)
 
 
 class ToolSite:
@@ -100,7 +97,7 @@ class ToolSite:
         bind: Callable[[tuple[Any, ...], dict[str, Any]], Mapping[str, Any]] | None = None,
         signature_accepts: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None,
         function: object = None,
-        source: TracerSource = _OUR_TRACER,
+        source: TracerSource = OURS,
         catalogued: bool = True,
         guard: Any = None,
     ) -> None:
@@ -279,7 +276,7 @@ def open_call(
     span: Span | None = None,
     within: Call | None = None,
     catalogued: bool = True,
-    source: TracerSource = _OUR_TRACER,
+    source: TracerSource = OURS,
 ) -> Call:
     """Open the call of a tool that a framework runs, and make it current.
 

@@ -9,9 +9,11 @@ import opentelemetry.trace as api
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from acrux_otel import attributes as names
+from acrux_otel._version import VERSION
 from acrux_otel.sanitize import (
     DESCRIPTION_LIMIT,
     DETAIL_LIMIT,
+    LEAST_PAYLOAD,
     MESSAGE_LIMIT,
     STACK_LIMIT,
     exception_type,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INTERNAL",
+    "OURS",
     "TracerSource",
     "abandon",
     "attempt_again",
@@ -49,7 +52,6 @@ __all__ = [
 ]
 
 INTERNAL: Final = SpanKind.INTERNAL
-_LEAST_PAYLOAD: Final = 16  # bytes; below that no JSON says anything
 _ERROR: Final = StatusCode.ERROR
 # An enum member's `.value` is a slow descriptor.
 _OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
@@ -81,6 +83,8 @@ class TracerSource:
             self._provider = provider
         return self._start
 
+
+OURS: Final = TracerSource(names.SCOPE, VERSION)
 
 # The public getter costs more than the rest of an unrecorded call while no provider is set, so the
 # global is read where it lies; a test holds it there.
@@ -145,7 +149,7 @@ def payload_attributes(span: Span, key: str, value: object, earlier: int = 0) ->
         earlier: original size of another payload of the same span, in bytes; the larger is told.
     """
     limit = _payload_limit(span)
-    if limit < _LEAST_PAYLOAD:
+    if limit < LEAST_PAYLOAD:
         return {}
     json, cut = payload(value, limit, settings.redactor)
     return {key: json} if cut is None else {key: json, names.TRUNCATED_BYTES: max(cut, earlier)}

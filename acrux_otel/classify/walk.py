@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
-from acrux_otel.classify.declared import declared_by_result, mcp_failure
 from acrux_otel.classify.evidence import (
     cause_of,
     code_of,
@@ -31,10 +30,8 @@ __all__ = [
     "classify",
     "classify_arguments",
     "code_of",
-    "declared_by_result",
     "invalid_result",
     "malformed_arguments",
-    "mcp_failure",
     "not_executed",
     "policy_denied",
     "register_classifier",

@@ -2,6 +2,7 @@
 """Any value -> bounded, valid, redacted text. Nothing here raises."""
 
 from acrux_otel.sanitize.arguments import arguments_hash
+from acrux_otel.sanitize.payload import LEAST as LEAST_PAYLOAD
 from acrux_otel.sanitize.payload import payload
 from acrux_otel.sanitize.redact import Redactor
 from acrux_otel.sanitize.text import (
@@ -19,6 +20,7 @@ from acrux_otel.sanitize.text import (
 __all__ = [
     "DESCRIPTION_LIMIT",
     "DETAIL_LIMIT",
+    "LEAST_PAYLOAD",
     "MESSAGE_LIMIT",
     "PAYLOAD_LIMIT",
     "STACK_LIMIT",

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from .redact import Redactor
 
-__all__ = ["key_text", "number", "payload", "size"]
+__all__ = ["LEAST", "key_text", "number", "payload", "size"]
 
 _MAX_NODES: Final = 3000
 _SIZED_NODES: Final = 500
 _CUT_WIDTH: Final = 256  # entries of a dict that are looked at where not all of them fit
 _KEY_BYTES: Final = 256
 _INT_BITS: Final = 2000  # str() of an int is quadratic, and refuses above 640 to 4,300 digits
-_LEAST: Final = 16
+LEAST: Final = 16  # bytes; below that no JSON says anything
 _FLAT: Final = 8
 _CUT: Final = '"…"'
 _CUT_BYTES: Final = 5
@@ -57,7 +57,7 @@ def payload(value: object, limit: int, redactor: Redactor) -> tuple[str, int | N
         for escapes; else an estimate from the first parts, at least the size of what is returned. Never
         raises.
     """
-    limit = max(limit, _LEAST)
+    limit = max(limit, LEAST)
     if type(value) is dict:
         flat = _flat(value, redactor)
         if flat is not None and len(flat) <= limit:
@@ -285,7 +285,7 @@ class _Cut:
         mark = id(value)
         if mark in self._path:
             return '"<circular>"' if budget >= 12 else self._cut()
-        if budget < _LEAST or self._nodes < 0 or depth >= MAX_DEPTH:
+        if budget < LEAST or self._nodes < 0 or depth >= MAX_DEPTH:
             return self._cut('"<deep>"' if depth >= MAX_DEPTH and budget >= 8 else _CUT)
         is_map, children, total = made
         self._path.add(mark)

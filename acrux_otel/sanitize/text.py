@@ -12,7 +12,6 @@ import os.path
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from acrux_otel.sanitize.arguments import arguments_hash
 from acrux_otel.sanitize.payload import number, payload, size
 from acrux_otel.sanitize.plain import as_text, bound, plain, type_name
 from acrux_otel.sanitize.redact import MARGIN, Redactor
@@ -26,10 +25,7 @@ __all__ = [
     "MESSAGE_LIMIT",
     "PAYLOAD_LIMIT",
     "STACK_LIMIT",
-    "Redactor",
-    "arguments_hash",
     "exception_type",
-    "payload",
     "safe_text",
     "stack",
     "text",
