@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -125,3 +127,25 @@ def tracer(exported: Exported) -> Any:
     """A tracer of the same provider, for the spans of the caller."""
     assert settings.tracer_provider is not None
     return settings.tracer_provider.get_tracer("caller")
+
+
+@pytest.fixture
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable from outside says anything to the SDK or to us."""
+    for name in list(os.environ):
+        if name.startswith(("OTEL_", "ACRUX")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def clean_outlets(clean_environment: None) -> Iterator[None]:
+    """Nothing that a test queued for sending outlives it."""
+    from acrux_otel.export import exit as exiting
+
+    before = list(exiting._outlets)
+    yield
+    for outlet in exiting._outlets[:]:
+        if outlet not in before:
+            exiting._outlets.remove(outlet)
+            outlet.end_by(time.monotonic())
+            outlet.ended_by(time.monotonic() + 1)

@@ -29,24 +29,8 @@ from otlp_receivers import (
 )
 
 import acrux_otel as acrux
-from acrux_otel.export import exit as exiting
 
-
-@pytest.fixture(autouse=True)
-def _clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No variables from outside, and nothing that a test queued outlives it."""
-    import os
-
-    for name in list(os.environ):
-        if name.startswith(("OTEL_", "ACRUX")):
-            monkeypatch.delenv(name)
-    before = list(exiting._outlets)
-    yield
-    for outlet in exiting._outlets[:]:
-        if outlet not in before:
-            exiting._outlets.remove(outlet)
-            outlet.end_by(time.monotonic())
-            outlet.ended_by(time.monotonic() + 1)
+pytestmark = pytest.mark.usefixtures("clean_outlets")
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,25 +17,10 @@ from otlp_receivers import Received, Request, grpc_receiver, http_receiver, run_
 from poisons import hostile, poison, swallow
 
 import acrux_otel as acrux
-from acrux_otel.export import exit as exiting
 from acrux_otel.export.console import Console
 from acrux_otel.export.repair import repaired
 
-
-@pytest.fixture(autouse=True)
-def _clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    import os
-
-    for name in list(os.environ):
-        if name.startswith(("OTEL_", "ACRUX")):
-            monkeypatch.delenv(name)
-    before = list(exiting._outlets)
-    yield
-    for outlet in exiting._outlets[:]:
-        if outlet not in before:
-            exiting._outlets.remove(outlet)
-            outlet.end_by(time.monotonic())
-            outlet.ended_by(time.monotonic() + 1)
+pytestmark = pytest.mark.usefixtures("clean_outlets")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from pathlib import Path
 
 import pytest
@@ -25,10 +24,10 @@ def test_every_argument_of_configure_has_its_variable_in_the_docs() -> None:
             assert f"`ACRUX_OTEL_{name.upper()}`" in PAGE, name
 
 
-def test_doctor_knows_every_variable_of_configure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_knows_every_variable_of_configure(
+    clean_environment: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """None of them is called a mistake."""
-    for name in [each for each in os.environ if each.startswith("ACRUX_OTEL_")]:
-        monkeypatch.delenv(name)
     for name in inspect.signature(acrux.configure).parameters:
         if name not in IN_CODE_ONLY:
             monkeypatch.setenv(f"ACRUX_OTEL_{name.upper()}", "1")

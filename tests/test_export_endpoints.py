@@ -12,14 +12,7 @@ from acrux_otel.export.backends import BACKENDS, chosen_backends, destination, s
 from acrux_otel.export.endpoints import target
 from acrux_otel.export.options import Given, header_map, masked_url
 
-
-@pytest.fixture(autouse=True)
-def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    for name in list(os.environ):
-        if name.startswith(("OTEL_", "ACRUX")):
-            monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("clean_environment")
 
 
 @pytest.mark.parametrize(
