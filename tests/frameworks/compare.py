@@ -165,7 +165,7 @@ def _read(spans: Any, tool: str) -> str:
 
 def measure(framework: str, subject: str) -> dict[str, str] | None:
     """What ``subject`` records of each case; None where it has nothing for this framework."""
-    from tests.frameworks.run_matrix import ENVIRONMENTS, environment
+    from tests.frameworks.run_matrix import ENVIRONMENTS, CannotInstall, environment
 
     packages = ENVIRONMENTS[framework]["newest"]
     if subject not in ("acrux", "own"):
@@ -174,7 +174,7 @@ def measure(framework: str, subject: str) -> dict[str, str] | None:
         packages = (*packages, PACKAGES[framework][subject])
     try:
         python = environment(framework, packages)
-    except subprocess.CalledProcessError:
+    except CannotInstall:
         return dict.fromkeys(CASES, "cannot be installed")
     done = subprocess.run(
         [str(python), __file__, "--child", framework, subject],

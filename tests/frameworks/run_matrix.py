@@ -7,7 +7,7 @@ checkout is installed in them.
 
     python tests/frameworks/run_matrix.py                         # everything
     python tests/frameworks/run_matrix.py --versions newest --only mcp langchain
-    python tests/frameworks/run_matrix.py --budget 1500           # stop starting new ones after 25 minutes
+    python tests/frameworks/run_matrix.py --budget 1500           # after 25 minutes only the first six
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+AGAIN_AFTER = 5
+INSTALL_TIMEOUT, TEST_TIMEOUT = 600, 900
+ALWAYS = ("mcp", "langchain", "pydantic_ai", "anthropic", "openai_agents", "fastmcp")
 
 # What acrux-otel and its instrumentations need, and the tests.
 OURS = (
@@ -124,10 +127,10 @@ def uv() -> str:
 
 
 def environment(framework: str, packages: tuple[str, ...]) -> Path:
-    """The Python of an environment with ``packages``; made if it is not there.
+    """The Python of an environment with ``packages``; made if it is not there, tried twice.
 
     Raises:
-        subprocess.CalledProcessError: it cannot be installed.
+        CannotInstall: what the installer said in the end.
     """
     wanted = (sys.version.split()[0], *OURS, *packages)
     key = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:16]
@@ -135,12 +138,34 @@ def environment(framework: str, packages: tuple[str, ...]) -> Path:
     python = folder / "bin" / "python"
     if (folder / ".complete").exists():
         return python
-    shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
-    subprocess.run([uv(), "pip", "install", "--quiet", "--python", str(python), *OURS, *packages], check=True)
+    try:
+        _install(folder, python, packages)
+    except CannotInstall as error:
+        print(f"again in {AGAIN_AFTER} s: {framework} cannot be installed: {error}", flush=True)
+        time.sleep(AGAIN_AFTER)
+        _install(folder, python, packages)
     (folder / ".complete").touch()
     return python
+
+
+def _install(folder: Path, python: Path, packages: tuple[str, ...]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    for command in (
+        [uv(), "venv", "--quiet", "--python", sys.executable, str(folder)],
+        [uv(), "pip", "install", "--quiet", "--python", str(python), *OURS, *packages],
+    ):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            raise CannotInstall(f"no end after {INSTALL_TIMEOUT} s") from None
+        if done.returncode != 0:
+            said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+            raise CannotInstall(said if len(said) <= 400 else f"{said[:250]} … {said[-150:]}")
+
+
+class CannotInstall(Exception):
+    """The packages of an environment cannot be had."""
 
 
 def run(framework: str, version: str, packages: tuple[str, ...], verbose: bool) -> tuple[int, int, int]:
@@ -169,15 +194,39 @@ def run(framework: str, version: str, packages: tuple[str, ...], verbose: bool) 
         },
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=TEST_TIMEOUT,
     )
     counts = {
         word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)
     }
-    failed = counts.get("failed", 0) + counts.get("error", 0)
+    failed = counts.get("failed", 0) + counts.get("error", 0) + (not counts.get("passed"))
     if done.returncode != 0 or verbose:
         print(done.stdout[-6000:], done.stderr[-3000:], sep="\n", flush=True)
     return counts.get("passed", 0), failed or int(done.returncode != 0), counts.get("skipped", 0)
+
+
+def chosen(only: list[str], versions: str) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Framework, version and packages of each environment, those that always run first."""
+    return [
+        (framework, version, packages)
+        for framework in ENVIRONMENTS
+        if framework in only
+        for version, packages in ENVIRONMENTS[framework].items()
+        if versions == "all" or version.startswith(versions)
+    ]
+
+
+def measured(
+    framework: str, version: str, packages: tuple[str, ...], verbose: bool
+) -> tuple[tuple[int, int, int], str]:
+    """What came of one environment, as numbers and as words; what cannot run is a failure."""
+    try:
+        passed, failed, skipped = counts = run(framework, version, packages, verbose)
+    except CannotInstall as error:
+        return (0, 1, 0), f"cannot be installed, tried twice: {error}"
+    except subprocess.TimeoutExpired:
+        return (0, 1, 0), f"its tests did not end after {TEST_TIMEOUT} s"
+    return counts, f"{passed} passed, {failed} failed, {skipped} skipped"
 
 
 def main() -> int:
@@ -190,29 +239,18 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print what pytest prints")
     options = parser.parse_args()
     began, total, left_out = time.monotonic(), [0, 0, 0], []
-    for framework in [each for each in ENVIRONMENTS if each in options.only]:
-        for version, packages in ENVIRONMENTS[framework].items():
-            if options.versions != "all" and not version.startswith(options.versions):
-                continue
-            name = f"{framework} {version} ({', '.join(packages)})"
-            if options.budget is not None and time.monotonic() - began > options.budget:
-                left_out.append(name)
-                continue
-            start = time.monotonic()
-            try:
-                counts = run(framework, version, packages, options.verbose)
-            except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-                print(error, flush=True)
-                counts = (0, 1, 0)
-            total = [sum(pair) for pair in zip(total, counts, strict=True)]
-            passed, failed, skipped = counts
-            print(
-                f"{'FAILED' if failed else 'ok    '} {name}: {passed} passed, {failed} failed, "
-                f"{skipped} skipped in {time.monotonic() - start:.0f} s",
-                flush=True,
-            )
+    for framework, version, packages in chosen(options.only, options.versions):
+        name = f"{framework} {version} ({', '.join(packages)})"
+        spent = time.monotonic() - began
+        if options.budget is not None and spent > options.budget and framework not in ALWAYS:
+            left_out.append(name)
+            continue
+        counts, told = measured(framework, version, packages, options.verbose)
+        total = [sum(pair) for pair in zip(total, counts, strict=True)]
+        mark, seconds = "FAILED" if counts[1] else "ok    ", time.monotonic() - began - spent
+        print(f"{mark} {name}: {told} in {seconds:.0f} s", flush=True)
     for name in left_out:
-        print(f"left out for lack of time: {name}")
+        print(f"left out, {options.budget:.0f} s are over: {name}")
     print(f"{total[0]} passed, {total[1]} failed, {total[2]} skipped")
     return 1 if total[1] or not total[0] else 0
 

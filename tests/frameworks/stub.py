@@ -43,7 +43,7 @@ def provider(*answers: Any) -> Iterator[Provider]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     made = Provider(f"http://127.0.0.1:{server.server_address[1]}", list(answers))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield made
