@@ -29,6 +29,22 @@ service:
       exporters: [file]
 """
 
+# Ports and a folder that are free here, for any of the configs.
+OWN_PORTS: Final = """
+extensions:
+  health_check:
+    endpoint: 127.0.0.1:${env:COLLECTOR_HEALTH_PORT}
+  file_storage/queue:
+    directory: ${env:COLLECTOR_STORAGE_FOLDER}
+receivers:
+  otlp:
+    protocols:
+      grpc:
+        endpoint: 127.0.0.1:${env:COLLECTOR_OTLP_GRPC_PORT}
+      http:
+        endpoint: 127.0.0.1:${env:COLLECTOR_OTLP_HTTP_PORT}
+"""
+
 StartGateway = Callable[..., Collector]
 
 
@@ -48,21 +64,7 @@ def gateway(collector: StartCollector) -> StartGateway:
             "ACRUX_TELEMETRY_PORT": str(telemetry),
             "ACRUX_METRICS_PORT": str(metrics),
         }
-        own_ports = """
-extensions:
-  health_check:
-    endpoint: 127.0.0.1:${env:COLLECTOR_HEALTH_PORT}
-  file_storage/queue:
-    directory: ${env:COLLECTOR_STORAGE_FOLDER}
-receivers:
-  otlp:
-    protocols:
-      grpc:
-        endpoint: 127.0.0.1:${env:COLLECTOR_OTLP_GRPC_PORT}
-      http:
-        endpoint: 127.0.0.1:${env:COLLECTOR_OTLP_HTTP_PORT}
-"""
-        configs: Sequence[str | Path] = [CONFIGS / "gateway.yaml", *over, own_ports, TO_FILE]
+        configs: Sequence[str | Path] = [CONFIGS / "gateway.yaml", *over, OWN_PORTS, TO_FILE]
         server = collector(configs=configs, env={**ports, **env})
         server.prometheus_endpoint = f"http://127.0.0.1:{metrics}/metrics"
         return server

@@ -31,12 +31,14 @@ def test_the_program_has_the_parts_of_the_builder_config_in_its_order() -> None:
         assert found == [part["gomod"].split()[0].rpartition("/")[2] for part in parts()[kind]], kind
 
 
-def test_the_processor_is_built_from_the_folder_of_the_builder_config() -> None:
-    """go.mod takes each local module from the folder that builder-config.yaml names."""
+def test_modules_are_taken_from_where_the_builder_config_says() -> None:
+    """go.mod replaces what builder-config.yaml does: local modules by `path`, others by `replaces`."""
     manifest = (FOLDER / "go.mod").read_text("utf-8")
-    replaced = dict(re.findall(r"^replace (\S+) => (\S+)$", manifest, re.MULTILINE))
+    replaced = dict(re.findall(r"^replace (\S+) => (.+)$", manifest, re.MULTILINE))
     local = {
         part["gomod"].split()[0]: part["path"] for kind in parts().values() for part in kind if "path" in part
     }
-    assert replaced == local
     assert local, "the processor of this project is a part"
+    config = yaml.safe_load((FOLDER / "builder-config.yaml").read_text("utf-8"))
+    others = dict(line.split(" => ") for line in config["replaces"])
+    assert replaced == local | others

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 from backends.servers import Collector
 
 from .conftest import CONFIGS, StartGateway
@@ -18,10 +17,10 @@ from .foreign import ERROR, OK, SOURCES, TOLD, Foreign, answered, expected, otlp
 pytestmark = [pytest.mark.backends, pytest.mark.timeout(120)]
 
 
-def validate(binary: Path, folder: Path, *configs: Path) -> None:
+def validate(binary: Path, folder: Path, *configs: Path, **variables: str) -> None:
     """The collector itself finds nothing wrong with the configs."""
     words = [word for config in configs for word in ("--config", str(config))]
-    env = {"ACRUX_CONFIG_FOLDER": str(CONFIGS), "ACRUX_STORAGE": str(folder)}
+    env = {"ACRUX_CONFIG_FOLDER": str(CONFIGS), "ACRUX_STORAGE": str(folder), **variables}
     done = subprocess.run(
         [binary, "validate", *words], env=env, capture_output=True, text=True, timeout=60, check=False
     )
@@ -47,23 +46,11 @@ def test_every_combination_that_the_configs_offer_is_valid(
     )
 
 
-def test_the_agent_is_valid_but_for_the_balancing_itself(collector_binary: Path, tmp_path: Path) -> None:
-    """agent.yaml passes `validate` with the balancing exporter's OTLP part: the rest does not build here."""
-    agent: dict[str, Any] = yaml.safe_load((CONFIGS / "agent.yaml").read_text("utf-8"))
-    balancing = agent["exporters"].pop("load_balancing")
-    assert balancing["routing_key"] == "traceID"
-    assert set(balancing) == {"routing_key", "protocol", "resolver", "sending_queue"}
-    assert set(balancing["resolver"]["dns"]) == {"hostname", "port", "interval"}
-    stands_in = {**balancing["protocol"]["otlp"], "endpoint": "127.0.0.1:4317"}
-    agent["exporters"]["otlp_grpc/gateway"] = stands_in
-    agent["exporters"]["otlp_grpc/queue"] = {
-        "endpoint": "127.0.0.1:4317",
-        "sending_queue": balancing["sending_queue"],
-    }
-    agent["service"]["pipelines"]["traces"]["exporters"] = ["otlp_grpc/gateway", "otlp_grpc/queue"]
-    config = tmp_path / "agent.yaml"
-    config.write_text(yaml.safe_dump(agent), encoding="utf-8")
-    validate(collector_binary, tmp_path, config)
+def test_the_agent_is_valid(collector_binary: Path, tmp_path: Path) -> None:
+    """agent.yaml passes `validate`, and says what is missing where it is not told of any gateway."""
+    validate(collector_binary, tmp_path, CONFIGS / "agent.yaml", ACRUX_GATEWAYS="gateways.internal")
+    with pytest.raises(AssertionError, match="no hostname specified to resolve the backends"):
+        validate(collector_binary, tmp_path, CONFIGS / "agent.yaml")
 
 
 def test_the_statements_are_those_of_the_processors_rules() -> None:
