@@ -7,7 +7,7 @@ LOCK   := requirements/dev.txt
 UV      = VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test test-matrix test-frameworks install-check lint bench backends clean
+.PHONY: help setup lock demo test test-matrix test-frameworks install-check test-collector lint bench backends collector clean
 
 help:           ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -43,6 +43,9 @@ test-matrix: $(STAMP) ## the core's tests on the oldest and newest Python and SD
 test-frameworks: $(STAMP) ## the instrumentations on the oldest and newest version of each framework
 	@$(BIN)/python tests/frameworks/run_matrix.py $(ARGS)
 
+test-collector: $(STAMP) ## the collector's tests with the long ones: fuzzing, vet, a load (needs Go and prometheus)
+	@ACRUX_OTEL_THOROUGH=1 ACRUX_OTEL_REQUIRE_BACKENDS=1 $(BIN)/python -m pytest tests/collector $(ARGS)
+
 install-check: $(STAMP) ## build the wheels and install them in clean environments
 	@$(BIN)/python tests/install_check.py
 
@@ -58,6 +61,9 @@ bench: $(STAMP) ## ratios against bare OpenTelemetry, written to benchmarks/READ
 
 backends: $(STAMP) ## build the Jaeger and the collector that the end-to-end tests use (needs Go)
 	@$(BIN)/python collector-config/build_backends.py
+
+collector: $(STAMP) ## build the collector alone, acrux-otelcol, and say where it is (needs Go)
+	@$(BIN)/python collector-config/build_backends.py collector
 
 clean:          ## remove what the targets above made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,9 +13,37 @@ import pytest
 from backends.conftest import StartCollector, collector, collector_binary, jaeger, jaeger_binary
 from backends.servers import Collector, free_ports
 
-__all__ = ["collector", "collector_binary", "jaeger", "jaeger_binary"]
+__all__ = ["collector", "collector_binary", "jaeger", "jaeger_binary", "required", "thorough"]
 
 CONFIGS: Final = Path(__file__).parents[2] / "collector-config"
+
+# For what takes longer than its worth on every run.
+thorough: Final = pytest.mark.skipif(
+    os.environ.get("ACRUX_OTEL_THOROUGH") != "1",
+    reason="takes long: ACRUX_OTEL_THOROUGH=1 runs it (`make test-collector`, `.ci/run`)",
+)
+
+
+_absent: set[str] = set()
+
+
+def required(program: str, package: str) -> str:
+    """Path of a program that a test needs; without it the test is skipped, or fails where all must run."""
+    path = shutil.which(program)
+    if path is not None:
+        return path
+    reason = f"{program} is not installed ({package})"
+    if os.environ.get("ACRUX_OTEL_REQUIRE_BACKENDS") == "1":
+        pytest.fail(f"{reason} (ACRUX_OTEL_REQUIRE_BACKENDS=1 forbids to skip)", pytrace=False)
+    _absent.add(reason)
+    pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once what was not there: -q says only how many tests were skipped."""
+    if _absent:
+        terminalreporter.write_line(f"tests/collector skipped in part: {'; '.join(sorted(_absent))}")
+
 
 # What is kept goes to a file; everything is kept, and soon.
 TO_FILE: Final = """

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +17,7 @@ import yaml
 from backends.servers import Collector, free_ports
 from otlp_receivers import PRELUDE, environment
 
-from .conftest import CONFIGS, StartGateway
+from .conftest import CONFIGS, StartGateway, required
 from .foreign import ERROR, Foreign, otlp, post
 
 pytestmark = [pytest.mark.backends, pytest.mark.timeout(180)]
@@ -70,13 +68,7 @@ while time.monotonic() < end:
 @pytest.fixture(scope="module")
 def tools() -> dict[str, str]:
     """Paths of prometheus and promtool; without them the tests are skipped."""
-    found = {name: shutil.which(name) for name in ("prometheus", "promtool")}
-    if missing := [name for name, path in found.items() if path is None]:
-        reason = f"{' and '.join(missing)} not installed (Debian's package is prometheus)"
-        if os.environ.get("ACRUX_OTEL_REQUIRE_BACKENDS") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    return {name: str(path) for name, path in found.items()}
+    return {name: required(name, "Debian's package prometheus") for name in ("prometheus", "promtool")}
 
 
 def rules() -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pytest
 import yaml
 from query.traceql_gate import rejected
 
-from .conftest import CONFIGS
+from .conftest import CONFIGS, required
 
 FOLDER: Final = CONFIGS / "grafana"
 DASHBOARD: Final[dict[str, Any]] = json.loads((FOLDER / "dashboard.json").read_text("utf-8"))
@@ -49,9 +48,7 @@ def test_the_committed_dashboard_is_what_its_code_writes() -> None:
 
 def test_every_promql_parses(tmp_path: Path) -> None:
     """promtool accepts each Prometheus query of the dashboard."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed (Debian's package is prometheus)")
+    promtool = required("promtool", "Debian's package prometheus")
     queries = [filled(target["expr"]) for target in targets("prometheus")]
     assert len(queries) >= 12
     listed = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries)]

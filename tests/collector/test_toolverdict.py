@@ -11,21 +11,22 @@ from typing import Final
 
 import pytest
 
-FOLDER: Final = Path(__file__).parents[2] / "collector-config" / "toolverdictprocessor"
-GO: Final = shutil.which("go")
+from .conftest import CONFIGS, required, thorough
 
-pytestmark = [
-    pytest.mark.skipif(GO is None, reason="Go is not installed: the collector processor is not tested"),
-    pytest.mark.timeout(600),
-]
+PROCESSOR: Final = CONFIGS / "toolverdictprocessor"
+
+pytestmark = pytest.mark.timeout(600)
 
 
-def run(*command: str) -> str:
+def run(*command: str, folder: Path = PROCESSOR, **variables: str) -> str:
     """What a Go command prints; its failure is the test's."""
+    program = required(command[0], "Go 1.26 or newer")
     done = subprocess.run(
-        command,
-        cwd=FOLDER,
-        env=os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false"},
+        [program, *command[1:]],
+        cwd=folder,
+        env=os.environ
+        | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false", "GOWORK": "off"}
+        | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -36,25 +37,36 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-def test_the_source_is_formatted() -> None:
+@pytest.mark.parametrize("folder", ["toolverdictprocessor", "distribution", "benchmarks"])
+def test_the_source_is_formatted(folder: str) -> None:
     """gofmt would change no file."""
-    assert run("gofmt", "-l", ".") == ""
-
-
-def test_vet_finds_nothing() -> None:
-    """go vet has nothing to say."""
-    run("go", "vet", "./...")
+    assert run("gofmt", "-l", ".", folder=CONFIGS / folder) == ""
 
 
 def test_the_rules_hold() -> None:
-    """Every Go test passes, with the race detector off for want of a C compiler everywhere."""
+    """Every Go test passes, those of fuzzing with the inputs that are kept."""
     run("go", "test", "-count=1", "./...")
 
 
+@thorough
+@pytest.mark.parametrize("folder", ["toolverdictprocessor", "distribution", "benchmarks"])
+def test_vet_finds_nothing(folder: str) -> None:
+    """go vet has nothing to say; it also compiles the benchmarks."""
+    run("go", "vet", "./...", folder=CONFIGS / folder)
+
+
+@thorough
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="the race detector needs a C compiler")
+def test_nothing_races() -> None:
+    """Every Go test passes under the race detector."""
+    run("go", "test", "-race", "-count=1", "./...", CGO_ENABLED="1")
+
+
+@thorough
 @pytest.mark.parametrize("name", ["FuzzNormalise", "FuzzRollup"])
 def test_hostile_input_is_borne(name: str) -> None:
     """A bounded search finds no input that panics, loses a span or changes on a second run."""
     out = run(
-        "go", "test", "-run=^$", f"-fuzz=^{name}$", "-fuzztime=2000x", "-fuzzminimizetime=10x", "-parallel=1"
+        "go", "test", "-run=^$", f"-fuzz=^{name}$", "-fuzztime=5000x", "-fuzzminimizetime=10x", "-parallel=1"
     )
     assert "PASS" in out
