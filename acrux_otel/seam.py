@@ -11,6 +11,7 @@ A hook opens a call, runs the framework's own code, and hands over what came bac
         raise
     return call.ok(result)
 
+The verdicts on what never reaches a tool's body, such as `unknown_tool`, are made here too.
 Nothing here raises into the caller, and the first close wins. Upper floors (catalog, run summary,
 testing) register observers; nothing here knows them.
 """
@@ -24,7 +25,7 @@ from opentelemetry.context import attach, get_current
 from opentelemetry.trace import set_span_in_context
 
 from acrux_otel import attributes as names
-from acrux_otel import metrics
+from acrux_otel import described, metrics
 from acrux_otel.call import (
     CURRENT,
     PERHAPS_FULL,
@@ -38,6 +39,15 @@ from acrux_otel.call import (
     record_error,
     record_warning,
     unobserve,
+)
+from acrux_otel.classify import (
+    classify_arguments,
+    declared_by_result,
+    invalid_result,
+    malformed_arguments,
+    mcp_failure,
+    policy_denied,
+    unknown_tool,
 )
 from acrux_otel.definition.signature import returns_text, underlying
 from acrux_otel.expected import EXPECTED
@@ -54,12 +64,19 @@ __all__ = [
     "Call",
     "ToolSite",
     "TracerSource",
+    "classify_arguments",
     "current_call",
+    "declared_by_result",
+    "invalid_result",
+    "malformed_arguments",
+    "mcp_failure",
     "observe",
     "open_call",
+    "policy_denied",
     "problem",
     "record_error",
     "record_warning",
+    "unknown_tool",
     "unobserve",
 ]
 
@@ -301,6 +318,11 @@ def open_call(
     site: ToolSite | None = definition.site
     if site is None:
         site = definition.site = _site_of(definition, function, control_flow, catalogued, source)
+        if site.catalogued:
+            try:
+                described.remember(site)
+            except Exception as error:
+                problem("a tool was told to the catalog", error)
     given: Any = arguments if arguments is not None else {}
     call = site.open_read((), given, call_id=call_id, tracer_provider=tracer_provider, on=span, within=within)
     call.awaits = site.expects

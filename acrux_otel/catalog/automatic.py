@@ -2,7 +2,8 @@
 """Syncing by itself: once per process, in the background, from the first tool call on.
 
 `arm` has it begin at the next call; nothing here blocks or fails a call, and a catalog that does not answer
-costs one warning. Imports at the top only what every call has imported already.
+costs one warning. A framework's tool is known from its own first call on, and follows then. Imports at the
+top only what every call has imported already.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
+from acrux_otel import described
 from acrux_otel.call import Call, observe, problem, unobserve
 from acrux_otel.settings import settings
 from acrux_otel.verdict import warn_once
@@ -21,17 +23,27 @@ from acrux_otel.verdict import warn_once
 if TYPE_CHECKING:
     from acrux_otel.catalog.protocol import Catalog
     from acrux_otel.catalog.publishing import Plan
+    from acrux_otel.seam import ToolSite
 
 _EXIT_TIMEOUT: Final = 3.0
+_NAMES_LIMIT: Final = 1000  # of frameworks' tools in one process; one that makes up names is cut short
 
 __all__ = ["arm", "pending", "start", "use"]
 
 
 class _Sync:
-    """One sync of all tools of the process."""
+    """One sync of all tools of the process.
+
+    Attributes:
+        done: nothing is being synced.
+        by_name: what was synced, by the tool's name.
+        waiting: frameworks' tools that were called first while or after it ran.
+    """
 
     def __init__(self) -> None:
         self.done = threading.Event()
+        self.by_name: dict[str, Plan] = {}
+        self.waiting: list[ToolSite] = []
         self._catalog: Catalog | None = None
         self._ending = False
 
@@ -88,6 +100,7 @@ def arm() -> None:
     global _current
     with _lock:
         _current = None
+    described.listen(_at_described)
     observe(opened=_at_first_call)
 
 
@@ -101,8 +114,12 @@ def start() -> None:
         _current = made = _Sync()
         _begun.append(made)
     _hold_exit(made)
+    _start_thread(made, everything=True)
+
+
+def _start_thread(made: _Sync, *, everything: bool) -> None:
     try:
-        threading.Thread(target=_run, args=(made,), name="acrux-otel-catalog", daemon=True).start()
+        threading.Thread(target=_run, args=(made, everything), name="acrux-otel-catalog", daemon=True).start()
     except RuntimeError:  # no thread can be had, or the interpreter is ending
         made.done.set()
         raise
@@ -133,12 +150,25 @@ def _at_first_call(_call: Call) -> None:
     start()
 
 
+def _at_described(site: ToolSite) -> None:
+    with _lock:
+        running = _current
+        if running is None:  # the first call has yet to begin it, and it takes all that is known then
+            return
+        running.waiting.append(site)
+        if not running.done.is_set():
+            return
+        running.done.clear()
+    _start_thread(running, everything=False)
+
+
 def _after_fork() -> None:
     """A thread does not come along; what it had not finished, the child does itself."""
     global _lock, _current
     _lock = threading.Lock()
     unfinished = _current is not None and not _current.done.is_set()
     for each in _begun:
+        each.waiting.clear()
         each.done = threading.Event()  # the old one's lock may be held for ever
         each.done.set()
     if unfinished:
@@ -153,13 +183,20 @@ if hasattr(os, "register_at_fork"):
 # -- in the background ----------------------------------------------------------------------------------
 
 
-def _run(made: _Sync) -> None:
+def _run(made: _Sync, everything: bool) -> None:
     try:
         _untraced()
-        _sync_all(made)
+        if everything:
+            _sync(made, _plans(), described.described_sites())
+        while True:
+            with _lock:
+                sites, made.waiting = made.waiting, []
+                if not sites:
+                    made.done.set()
+                    return
+            _sync(made, [], sites)
     except BaseException as error:
         problem("the catalog was synced", error)
-    finally:
         made.done.set()
 
 
@@ -171,33 +208,44 @@ def _untraced() -> None:
     attach(set_value("suppress_http_instrumentation", True, context))
 
 
-def _sync_all(made: _Sync) -> None:
+def _sync(made: _Sync, decorated: list[Plan], sites: list[ToolSite]) -> None:
     from acrux_otel.catalog.errors import CatalogError
     from acrux_otel.catalog.opening import configured, open_catalog
 
     named = configured()
     if named is None:
         return
-    try:
-        catalog = open_catalog(named)
-    except (ValueError, ImportError, CatalogError) as error:
-        _warn("the catalog cannot be used, and spans carry no version: %s", error)
-        return
-    made.opened(catalog)
-    plans = _plans()
-    follow_only = [each for each in plans if not each.writes]
+    made.by_name.update((each.definition.name, each) for each in decorated)
+    alike = _alike(made, sites)
+    plans = [*decorated, *(each for each, first in alike if each is first)]
+    if plans:
+        try:
+            catalog = open_catalog(named)
+        except (ValueError, ImportError, CatalogError) as error:
+            _warn("the catalog cannot be used, and spans carry no version: %s", error)
+            return
+        made.opened(catalog)
+        try:
+            _settle(catalog, plans)
+        finally:
+            if catalog is not named:
+                catalog.close()
+    for each, first in alike:
+        each.tool.site.version_id = first.tool.site.version_id
+
+
+def _settle(catalog: Catalog, plans: list[Plan]) -> None:
+    from acrux_otel.catalog.errors import CatalogError
+
     written = [each for each in plans if each.writes]
     try:
         if _mode() == "sync":
             _write(catalog, written)
         else:
             _compare(catalog, written)
-        _follow(catalog, follow_only)
+        _follow(catalog, [each for each in plans if not each.writes])
     except CatalogError as error:
         _warn("tools run as ever, but their spans carry no version, because they were not synced: %s", error)
-    finally:
-        if catalog is not named:
-            catalog.close()
 
 
 def _mode() -> str:
@@ -230,6 +278,35 @@ def _plans() -> list[Plan]:
         except CatalogError as error:
             _warn("%s; the tool is not synced", error)
     return made
+
+
+def _alike(made: _Sync, sites: list[ToolSite]) -> list[tuple[Plan, Plan]]:
+    """What to do with frameworks' tools, each with the one of its name that is the one in the catalog."""
+    from acrux_otel.catalog.errors import InvalidTool
+    from acrux_otel.catalog.publishing import plan
+    from acrux_otel.tool import Tool
+
+    found = []
+    for site in sites:
+        try:
+            candidate = plan(Tool(site.function, site.definition, site, {}))
+        except InvalidTool as error:
+            if not isinstance(error.__cause__, ReferenceError):  # the tool is gone; another one may come
+                _warn("%s; the tool is not synced", error)
+            continue
+        if len(made.by_name) >= _NAMES_LIMIT and site.name not in made.by_name:
+            _warn("more than %d tools were called; the others are not synced", _NAMES_LIMIT)
+            continue
+        first = made.by_name.setdefault(site.name, candidate)
+        if first.definition == candidate.definition:
+            found.append((candidate, first))
+        else:
+            _warn(
+                "a tool named %r differs from the one of that name that was synced, and its spans carry no "
+                "version: one name is one tool in a catalog",
+                site.name,
+            )
+    return found
 
 
 def _write(catalog: Catalog, plans: list[Plan]) -> None:

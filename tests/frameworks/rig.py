@@ -3,12 +3,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from tests.frameworks import tools
 
-__all__ = ["DEFAULT", "NOT_THERE", "Expected", "Rig", "declared"]
+__all__ = ["DEFAULT", "NOT_THERE", "Expected", "Rig", "declared", "found"]
+
+RIGS = (
+    "mcp",
+    "langchain",
+    "pydantic_ai",
+    "anthropic",
+    "openai_agents",
+    "fastmcp",
+    "google_adk",
+    "claude_agent_sdk",
+    "strands",
+    "crewai",
+    "llama_index",
+    "smolagents",
+    "autogen",
+    "agent_framework",
+    "haystack",
+)
 
 Expected = tuple[str, str | None, str | None]
 NOT_THERE: Expected = ("", None, None)  # the framework has no such case
@@ -53,6 +74,9 @@ class Rig:
     call_id: str | None = "call-7"
     own_span: str | None = None
 
+    def __str__(self) -> str:
+        return self.name
+
     def __init__(self, **expected: Expected) -> None:
         self.expected = expected
 
@@ -87,3 +111,17 @@ class Rig:
         finally:
             tools.released.set()
             tools.released.clear()
+
+
+@cache
+def found() -> dict[str, Rig]:
+    """The rigs of what is installed; in an environment of the matrix, of what that is for."""
+    wanted = os.environ.get("ACRUX_TEST_FRAMEWORK")
+    rigs = {}
+    for name in [wanted] if wanted else RIGS:
+        try:
+            rigs[name] = import_module(f"tests.frameworks.rigs.{name}").RIG
+        except ImportError:
+            if wanted:
+                raise
+    return rigs

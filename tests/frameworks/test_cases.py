@@ -3,49 +3,21 @@
 
 from __future__ import annotations
 
-import os
-from importlib import import_module
+import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
+from opentelemetry import trace
 
 from acrux_otel.testing import record_calls
 from tests.conftest import Exported
-from tests.frameworks.rig import DEFAULT, NOT_THERE, Rig
+from tests.frameworks import tools
+from tests.frameworks.rig import DEFAULT, NOT_THERE, Rig, found
 
-RIGS = (
-    "mcp",
-    "langchain",
-    "pydantic_ai",
-    "anthropic",
-    "openai_agents",
-    "fastmcp",
-    "google_adk",
-    "claude_agent_sdk",
-    "strands",
-    "crewai",
-    "llama_index",
-    "smolagents",
-    "autogen",
-    "agent_framework",
-    "haystack",
-)
-
-
-def _rigs() -> dict[str, Rig]:
-    """Those that are installed; in an environment of the matrix, the one that it is for."""
-    wanted = os.environ.get("ACRUX_TEST_FRAMEWORK")
-    found = {}
-    for name in [wanted] if wanted else RIGS:
-        try:
-            found[name] = import_module(f"tests.frameworks.rigs.{name}").RIG
-        except ImportError:
-            if wanted:
-                raise
-    return found
-
-
-FOUND = _rigs()
+FOUND = found()
+KINDS = [pytest.param(rig, kind, id=f"{name}-{kind}") for name, rig in FOUND.items() for kind in rig.kinds]
 EACH = [
     pytest.param(rig, kind, case, id=f"{name}-{kind}-{case}")
     for name, rig in FOUND.items()
@@ -100,10 +72,7 @@ def _below(spans: Exported, root: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("rig", "kind"),
-    [pytest.param(rig, kind, id=f"{name}-{kind}") for name, rig in FOUND.items() for kind in rig.kinds],
-)
+@pytest.mark.parametrize(("rig", "kind"), KINDS)
 async def test_the_model_sees_the_plain_result_of_a_declared_error(
     rig: Rig, kind: str, everywhere: Exported, instrument: Any
 ) -> None:
@@ -130,10 +99,7 @@ async def test_the_framework_behaves_as_without_us(
     assert await rig.run(kind, case) == without
 
 
-@pytest.mark.parametrize(
-    ("rig", "kind"),
-    [pytest.param(rig, kind, id=f"{name}-{kind}") for name, rig in FOUND.items() for kind in rig.kinds],
-)
+@pytest.mark.parametrize(("rig", "kind"), KINDS)
 async def test_a_decorated_function_joins_the_call_of_its_framework(
     rig: Rig, kind: str, everywhere: Exported, instrument: Any
 ) -> None:
@@ -159,3 +125,88 @@ async def test_a_decorated_function_joins_the_call_of_its_framework(
         assert [(each.outcome, each.attributes.get("errorType")) for each in _verdicts(everywhere)] == [
             (outcome, error_type)
         ]
+
+
+@pytest.mark.parametrize(("rig", "kind"), KINDS)
+async def test_calls_at_the_same_time_hang_each_below_who_asked(
+    rig: Rig, kind: str, everywhere: Exported, instrument: Any
+) -> None:
+    """Six agents at once: each trace has its own verdict, below its agent's span and above its tool's."""
+    instrument(rig.name, *rig.also)
+    cases = ["ok", "raise", "declared"] * 2
+
+    async def agent(case: str) -> tuple[str, str]:
+        with trace.get_tracer("agent").start_as_current_span("agent") as span:
+            await rig.run(kind, case)
+            assert trace.get_current_span() is span
+        return format(span.get_span_context().trace_id, "032x"), case
+
+    with record_calls() as calls:
+        asked = dict(await asyncio.gather(*(agent(case) for case in cases)))
+    assert len(asked) == len(calls) == len(cases)
+    for trace_id, case in asked.items():
+        spans = [each for each in everywhere if each.trace_id == trace_id]
+        (root,) = [each for each in spans if each.name == "agent"]
+        (made,) = [each for each in spans if each.outcome is not None]
+        outcome, _, code = rig.expects(case, kind)
+        assert (made.outcome, made.attributes.get("errorCode")) == (outcome, code)
+        (inside,) = [each for each in spans if each.name == "inside"]
+        ids = {each.span_id: each.parent_id for each in spans}
+        assert made.span_id in _above(ids, inside.span_id)
+        assert root.span_id in _above(ids, made.span_id)
+
+
+def _above(parents: dict[str, str], span_id: str) -> list[str]:
+    found = []
+    while span_id in parents:
+        span_id = parents[span_id]
+        found.append(span_id)
+    return found
+
+
+@pytest.mark.parametrize(("rig", "kind"), KINDS)
+async def test_a_tool_that_is_gone_is_not_kept(
+    rig: Rig, kind: str, everywhere: Exported, instrument: Any
+) -> None:
+    """A program that makes its tools for each request does not grow by us."""
+
+    async def kept() -> int:
+        made = []
+        for _ in range(4):
+            function = _another(kind)
+            await rig.turn(function, *rig.asked("ok"))
+            made.append(weakref.ref(function))
+            del function
+        await asyncio.sleep(0.05)
+        everywhere.clear()
+        gc.collect()
+        gc.collect()  # what the end of a tool has let go of
+        return sum(each() is not None for each in made)
+
+    without = await kept()
+    instrument(rig.name, *rig.also)
+    assert await kept() <= without
+
+
+def _another(kind: str) -> Any:
+    if kind == "sync":
+
+        def forecast(city: str) -> dict:
+            """Tell the weather of a city.
+
+            Args:
+                city: its name.
+            """
+            return tools.forecast(city)
+
+        return forecast
+
+    async def aforecast(city: str) -> dict:
+        """Tell the weather of a city.
+
+        Args:
+            city: its name.
+        """
+        return await tools.aforecast(city)
+
+    return aforecast

@@ -40,9 +40,10 @@ async def test_a11_the_context_is_not_the_models(everywhere: Exported) -> None:
         return {"found": q}
 
     seen: list[Any] = []
+    tool = FunctionTool(search)
     observe(opened=seen.append)
     try:
-        await run_with(FunctionTool(search), "search", {"q": "otters"})
+        await run_with(tool, "search", {"q": "otters"})
     finally:
         unobserve(opened=seen.append)
     made = seen[0]

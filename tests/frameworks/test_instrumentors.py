@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib
 import importlib.metadata
@@ -267,6 +268,20 @@ def test_the_entry_points_are_the_frameworks() -> None:
     assert found == FRAMEWORKS
     for name in FRAMEWORKS:
         instrumentations.uninstrument(name)
+
+
+def test_what_is_used_of_acrux_otel_is_public() -> None:
+    """The distribution needs the public face and the seam, so that the core may change below them."""
+    folder = Path(instrumentations.__file__).parent
+    used = {
+        node.module if isinstance(node, ast.ImportFrom) else alias.name
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    ours = {name for name in used if name and name.partition(".")[0] == "acrux_otel"}
+    assert ours == {"acrux_otel", "acrux_otel.seam"}
 
 
 def test_a_name_that_is_no_framework_is_refused() -> None:

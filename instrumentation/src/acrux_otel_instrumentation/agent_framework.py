@@ -13,10 +13,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from acrux_otel import ToolDefinition
-from acrux_otel.classify import classify_arguments, unknown_tool
-from acrux_otel.seam import Call
+from acrux_otel.seam import Call, classify_arguments, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, tolerant
-from acrux_otel_instrumentation.definitions import FrameworkDefinition
+from acrux_otel_instrumentation.definitions import FrameworkDefinition, while_alive
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
 
@@ -60,7 +59,10 @@ def _function_of(tool: Any) -> Any:
 
 def _described(tool: Any) -> ToolDefinition:
     return FrameworkDefinition(
-        tool.name, description=tool.description, parameters=tool.parameters, function=_function_of(tool)
+        tool.name,
+        description=tool.description,
+        parameters=while_alive(tool, lambda alive: alive.parameters()),
+        function=_function_of(tool),
     )
 
 

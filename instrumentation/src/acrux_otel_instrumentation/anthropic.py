@@ -17,8 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from acrux_otel import Outcome, ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments, mcp_failure, unknown_tool
-from acrux_otel.seam import Call, current_call
+from acrux_otel.seam import Call, classify_arguments, current_call, mcp_failure, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, body_entered, declared_error, swallowing
 from acrux_otel_instrumentation.definitions import FrameworkDefinition
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor

@@ -16,10 +16,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from acrux_otel import ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments, unknown_tool
-from acrux_otel.seam import Call, current_call
+from acrux_otel.seam import Call, classify_arguments, current_call, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, body_entered
-from acrux_otel_instrumentation.definitions import FrameworkDefinition
+from acrux_otel_instrumentation.definitions import FrameworkDefinition, while_alive
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
 
@@ -87,7 +86,7 @@ def _described(tool: Any, name: str) -> ToolDefinition:
     return FrameworkDefinition(
         name,
         description=tool.description,
-        parameters=lambda: tool.schema.get("parameters"),
+        parameters=while_alive(tool, lambda alive: alive.schema.get("parameters")),
         function=getattr(tool, "_func", None),
     )
 

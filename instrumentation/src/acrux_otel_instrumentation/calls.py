@@ -16,8 +16,7 @@ from typing import Any
 from opentelemetry.trace import Span, TracerProvider, get_current_span
 
 from acrux_otel import ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments
-from acrux_otel.seam import Call, TracerSource, current_call, open_call
+from acrux_otel.seam import Call, TracerSource, classify_arguments, current_call, open_call
 from acrux_otel_instrumentation.definitions import Definitions
 from acrux_otel_instrumentation.version import VERSION
 

@@ -13,8 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from acrux_otel import Outcome, ToolDefinition
-from acrux_otel.classify import classify_arguments, mcp_failure, unknown_tool
-from acrux_otel.seam import Call, current_call
+from acrux_otel.seam import Call, classify_arguments, current_call, mcp_failure, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, tolerant
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, annotations_from
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
@@ -63,10 +62,11 @@ def _watched(wire_tools: Any, run_tool: Any) -> Any:
 
 
 def _described(tool: Any, function: Any) -> ToolDefinition:
+    parameters = getattr(tool, "input_schema", None) or tool.inputSchema
     return FrameworkDefinition(
         tool.name,
         description=tool.description,
-        parameters=lambda: getattr(tool, "input_schema", None) or tool.inputSchema,
+        parameters=lambda: parameters,
         function=function,
         annotations=annotations_from(getattr(tool, "annotations", None)),
     )

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from acrux_otel import Outcome, ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments
-from acrux_otel.seam import Call, current_call
+from acrux_otel.seam import Call, classify_arguments, current_call
 from acrux_otel_instrumentation.calls import Framework, binding_error, passed_through
 from acrux_otel_instrumentation.definitions import FrameworkDefinition
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
@@ -44,10 +43,11 @@ def _function_of(tool: Any) -> Any:
 
 
 def _described(tool: Any) -> ToolDefinition:
+    schema = tool.args_schema
     return FrameworkDefinition(
         tool.name,
         description=tool.description,
-        parameters=lambda: tool.args_schema.model_json_schema(),
+        parameters=lambda: schema.model_json_schema() if schema is not None else None,
         function=_function_of(tool),
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A framework's tool -> one `ToolDefinition`, kept as long as the tool is.
+"""A framework's tool -> one `ToolDefinition`, kept as long as the tool is, which it does not keep alive.
 
 What costs time, the schemas above all, is asked of the framework when somebody first reads it: the catalog.
 """
@@ -14,11 +14,31 @@ from typing import Any, Final
 
 from acrux_otel import ToolAnnotations, ToolDefinition
 
-__all__ = ["Definitions", "FrameworkDefinition", "annotations_from"]
+__all__ = ["Definitions", "FrameworkDefinition", "annotations_from", "while_alive"]
 
 _log = logging.getLogger("acrux_otel")
-_KEPT: Final = 512
+_KEPT: Final = 2048
 Schema = Mapping[str, Any] | None
+
+
+def while_alive(tool: Any, make: Callable[[Any], Schema]) -> Callable[[], Schema]:
+    """What asks ``make`` for a schema of ``tool`` without keeping the tool alive until then.
+
+    Raises, when it is asked:
+        ReferenceError: the tool is gone.
+    """
+    try:
+        held: Callable[[], Any] = weakref.ref(tool)
+    except TypeError:
+        return lambda: make(tool)
+
+    def made() -> Schema:
+        alive = held()
+        if alive is None:
+            raise ReferenceError("the tool is gone")
+        return make(alive)
+
+    return made
 
 
 class FrameworkDefinition(ToolDefinition):
@@ -27,8 +47,8 @@ class FrameworkDefinition(ToolDefinition):
     Args:
         name: as the model calls it.
         description: what the model reads.
-        parameters: makes the JSON Schema of the arguments.
-        result: makes the JSON Schema of the result, where the framework has one.
+        parameters: makes the JSON Schema of the arguments; must not hold the tool, see `while_alive`.
+        result: makes the JSON Schema of the result, where the framework has one; likewise.
         function: what runs; its return annotation describes the result where ``result`` does not.
         annotations: hints, where the framework has them.
     """
@@ -56,27 +76,32 @@ class FrameworkDefinition(ToolDefinition):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON Schema of the arguments, as the framework shows it to the model."""
+        """JSON Schema of the arguments, as the framework shows it to the model.
+
+        Raises:
+            Exception: the framework's, where it cannot make one.
+        """
         if "parameters" not in self._lazy:
-            self._lazy.setdefault("parameters", self._asked(self._make_parameters) or {"type": "object"})
+            made = self._make_parameters() if self._make_parameters is not None else None
+            self._lazy.setdefault("parameters", dict(made) if made else {"type": "object", "properties": {}})
         return self._lazy["parameters"]  # type: ignore[no-any-return]
 
     @property
     def result(self) -> dict[str, Any] | None:
         """JSON Schema of the result, from the framework or from the function's return annotation."""
         if "result" not in self._lazy:
-            made = self._asked(self._make_result)
-            if made is None and self.fn is not None:
-                made = self._asked(lambda: super(FrameworkDefinition, self).result)
-            self._lazy.setdefault("result", made)
+            made = self._made_result()
+            self._lazy.setdefault("result", dict(made) if made is not None else None)
         return self._lazy["result"]  # type: ignore[no-any-return]
 
-    def _asked(self, make: Callable[[], Schema] | None) -> dict[str, Any] | None:
+    def _made_result(self) -> Schema:
+        made = self._make_result() if self._make_result is not None else None
+        if made is not None or self.fn is None:
+            return made
         try:
-            made = make() if make is not None else None
-            return dict(made) if made is not None else None
-        except Exception as error:
-            _log.debug("the schema of tool %r cannot be had (%s)", self.name, type(error).__name__)
+            return super().result
+        except Exception as error:  # an annotation that has no schema promises nothing
+            _log.debug("the result of tool %r has no schema (%s)", self.name, type(error).__name__)
             return None
 
 
@@ -84,7 +109,7 @@ class Definitions:
     """The definitions of one framework's tools, one for each tool object."""
 
     def __init__(self) -> None:
-        self._of_tools: dict[tuple[int, str], tuple[Callable[[], Any], ToolDefinition]] = {}
+        self._of_tools: OrderedDict[tuple[int, str], tuple[Callable[[], Any], ToolDefinition]] = OrderedDict()
         self._of_names: OrderedDict[str, ToolDefinition] = OrderedDict()
 
     def of(self, tool: Any, name: str, make: Callable[[], ToolDefinition]) -> ToolDefinition:
@@ -100,14 +125,15 @@ class Definitions:
         definition = make()
         try:
             reference: Callable[[], Any] = weakref.ref(tool, lambda _: self._of_tools.pop(key, None))
-        except TypeError:  # without weak references it is kept alive, and few are
-            if len(self._of_tools) >= _KEPT:
-                self._of_tools.clear()
+        except TypeError:
 
             def reference() -> Any:
                 return tool
 
         self._of_tools[key] = reference, definition
+        if len(self._of_tools) > _KEPT:
+            # Without weak references, or where the function is the tool's own method, it is kept alive.
+            self._of_tools.popitem(last=False)
         return definition
 
     def named(self, name: str) -> ToolDefinition:

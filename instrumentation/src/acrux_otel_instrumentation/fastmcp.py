@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from acrux_otel import ErrorType, Outcome, ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments, unknown_tool
-from acrux_otel.seam import Call, current_call
+from acrux_otel.seam import Call, classify_arguments, current_call, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, body_entered, declared_error
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, annotations_from
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
@@ -46,11 +45,12 @@ def _request() -> Any:
 
 
 def _described(tool: Any) -> ToolDefinition:
+    parameters, result = tool.parameters, tool.output_schema
     return FrameworkDefinition(
         tool.name,
         description=tool.description,
-        parameters=lambda: tool.parameters,
-        result=lambda: tool.output_schema,
+        parameters=lambda: parameters,
+        result=lambda: result,
         function=getattr(tool, "fn", None),
         annotations=annotations_from(tool.annotations),
     )

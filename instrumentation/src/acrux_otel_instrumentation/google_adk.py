@@ -17,10 +17,9 @@ from typing import Any
 from opentelemetry.trace import get_current_span
 
 from acrux_otel import ErrorType, Outcome, ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments, policy_denied, unknown_tool
-from acrux_otel.seam import Call, current_call
+from acrux_otel.seam import Call, classify_arguments, current_call, policy_denied, unknown_tool
 from acrux_otel_instrumentation.calls import Framework
-from acrux_otel_instrumentation.definitions import FrameworkDefinition
+from acrux_otel_instrumentation.definitions import FrameworkDefinition, while_alive
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
 
@@ -65,7 +64,7 @@ def _described(tool: Any) -> ToolDefinition:
     return FrameworkDefinition(
         tool.name,
         description=tool.description,
-        parameters=lambda: _parameters(tool),
+        parameters=while_alive(tool, _parameters),
         function=getattr(tool, "func", None),
     )
 

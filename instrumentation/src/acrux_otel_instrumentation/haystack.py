@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from acrux_otel import ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments, unknown_tool
-from acrux_otel.seam import Call
+from acrux_otel.seam import Call, classify_arguments, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, binding_error, body_entered, tolerant
 from acrux_otel_instrumentation.definitions import FrameworkDefinition
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
@@ -40,10 +39,11 @@ def _function_of(tool: Any) -> Any:
 
 def _definition_of(tool: Any) -> ToolDefinition:
     def described() -> ToolDefinition:
+        parameters = tool.parameters
         return FrameworkDefinition(
             tool.name,
             description=tool.description,
-            parameters=lambda: tool.parameters,
+            parameters=lambda: parameters,
             function=_function_of(tool),
         )
 

@@ -14,10 +14,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from acrux_otel import ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments, unknown_tool
-from acrux_otel.seam import Call, current_call
+from acrux_otel.seam import Call, classify_arguments, current_call, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, binding_error, passed_through, swallowing, unwrapping
-from acrux_otel_instrumentation.definitions import FrameworkDefinition
+from acrux_otel_instrumentation.definitions import FrameworkDefinition, while_alive
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
 
@@ -55,7 +54,7 @@ def _function_of(tool: Any) -> Any:
 
 
 def _described(tool: Any) -> ToolDefinition:
-    def parameters() -> dict[str, Any]:
+    def parameters(tool: Any) -> dict[str, Any]:
         schema = tool.tool_call_schema
         if isinstance(schema, dict):
             return schema
@@ -63,7 +62,10 @@ def _described(tool: Any) -> ToolDefinition:
         return dict(made)
 
     return FrameworkDefinition(
-        tool.name, description=tool.description, parameters=parameters, function=_function_of(tool)
+        tool.name,
+        description=tool.description,
+        parameters=while_alive(tool, parameters),
+        function=_function_of(tool),
     )
 
 

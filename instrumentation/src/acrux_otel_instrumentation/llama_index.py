@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from acrux_otel import ToolDefinition, Verdict
-from acrux_otel.classify import declared_by_result, unknown_tool
-from acrux_otel.seam import Call
+from acrux_otel.seam import Call, declared_by_result, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, binding_error, unwrapping
 from acrux_otel_instrumentation.definitions import FrameworkDefinition
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor

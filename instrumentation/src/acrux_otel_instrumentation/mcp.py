@@ -16,8 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from acrux_otel import Outcome, ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments, invalid_result, mcp_failure, unknown_tool
-from acrux_otel.seam import Call, current_call
+from acrux_otel.seam import Call, classify_arguments, current_call, invalid_result, mcp_failure, unknown_tool
 from acrux_otel_instrumentation.calls import (
     Framework,
     body_entered,
@@ -38,11 +37,13 @@ _INTERRUPTED = Verdict(Outcome.INTERRUPTED)
 
 def described_by_mcp(tool: Any) -> ToolDefinition:
     """The definition of a tool as the protocol lists it, in either spelling."""
+    parameters = getattr(tool, "inputSchema", None) or tool.input_schema
+    result = getattr(tool, "outputSchema", None) or getattr(tool, "output_schema", None)
     return FrameworkDefinition(
         tool.name,
         description=tool.description,
-        parameters=lambda: getattr(tool, "inputSchema", None) or tool.input_schema,
-        result=lambda: getattr(tool, "outputSchema", None) or getattr(tool, "output_schema", None),
+        parameters=lambda: parameters,
+        result=lambda: result,
         annotations=annotations_from(getattr(tool, "annotations", None)),
     )
 
@@ -50,7 +51,7 @@ def described_by_mcp(tool: Any) -> ToolDefinition:
 # ---- the client ------------------------------------------------------------------------------------------
 
 _listed: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-_in_flight: dict[tuple[str, str], Call] = {}
+_in_flight: dict[tuple[int, str], Call] = {}  # 1.x, by the stream and the id that the request goes out under
 
 
 def same_call(name: str) -> Call | None:
@@ -74,7 +75,7 @@ def _open_client(
         call = _framework.open(_framework.definitions.named(name), catalogued=False, **known)
     request_id = getattr(session, "_request_id", None)
     if request_id is not None:  # 1.x, whose streams do not carry the caller's context to a server beside it
-        _in_flight[name, str(request_id)] = call
+        _in_flight[_stream(session, "_write_stream"), str(request_id)] = call
     return call
 
 
@@ -130,24 +131,24 @@ def client_beside(name: str, arguments: Any, context: Any) -> Call | None:
     """The call of a 1.x client in this process that this request came from, perhaps under a prefix.
 
     Args:
-        context: of the request; has its ``request_id``.
+        context: of the request; has its ``request_id`` and its session.
     """
     if not _in_flight:
         return None
     try:
-        request_id = str(context.request_id)
+        session = getattr(context, "_session", None) or context.session
+        call = _in_flight.get((_stream(session, "_read_stream"), str(context.request_id)))
     except Exception:  # no request in progress
         return None
-    tails = _tails(name)
-    for (asked, id), call in list(_in_flight.items()):
-        if (
-            id == request_id
-            and (asked == name or asked.endswith(tails))
-            and call.awaits is not None
-            and (call.arguments() or {}) == (arguments or {})
-        ):
-            return call
-    return None
+    if call is None or call.awaits is None or (call.arguments() or {}) != (arguments or {}):
+        return None
+    asked = call.site.name
+    return call if asked == name or asked.endswith(_tails(name)) else None
+
+
+def _stream(session: Any, end: str) -> int:
+    """What both ends of a stream in memory have in common."""
+    return id(getattr(getattr(session, end, None), "_state", session))
 
 
 def _tails(name: str) -> tuple[str, ...]:
@@ -155,11 +156,12 @@ def _tails(name: str) -> tuple[str, ...]:
 
 
 def _described(tool: Any) -> ToolDefinition:
+    parameters, result = tool.parameters, getattr(tool, "output_schema", None)
     return FrameworkDefinition(
         tool.name,
         description=tool.description,
-        parameters=lambda: tool.parameters,
-        result=lambda: getattr(tool, "output_schema", None),
+        parameters=lambda: parameters,
+        result=lambda: result,
         function=tool.fn,
         annotations=annotations_from(getattr(tool, "annotations", None)),
     )

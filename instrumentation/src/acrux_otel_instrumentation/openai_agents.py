@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from acrux_otel import ErrorType, Outcome, ToolAnnotations, ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments, malformed_arguments, unknown_tool
-from acrux_otel.seam import Call, current_call
+from acrux_otel.seam import Call, classify_arguments, current_call, malformed_arguments, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, passed_through, swallowing, tolerant
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, annotations_from
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
@@ -64,11 +63,12 @@ def _function_of(tool: Any) -> Any:
 
 
 def _described(tool: Any) -> ToolDefinition:
+    parameters, result = tool.params_json_schema, getattr(tool, "output_json_schema", None)
     return FrameworkDefinition(
         tool.name,
         description=tool.description,
-        parameters=lambda: tool.params_json_schema,
-        result=lambda: getattr(tool, "output_json_schema", None),
+        parameters=lambda: parameters,
+        result=lambda: result,
         function=_function_of(tool),
         annotations=_annotations(tool),
     )

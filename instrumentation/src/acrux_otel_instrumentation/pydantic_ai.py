@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from acrux_otel import Outcome, ToolDefinition, Verdict, classify
-from acrux_otel.classify import classify_arguments, unknown_tool
-from acrux_otel.seam import Call
+from acrux_otel.seam import Call, classify_arguments, unknown_tool
 from acrux_otel_instrumentation.calls import Framework
 from acrux_otel_instrumentation.definitions import FrameworkDefinition
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor

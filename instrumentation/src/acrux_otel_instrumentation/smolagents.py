@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from acrux_otel import ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments, unknown_tool
-from acrux_otel.seam import Call
+from acrux_otel.seam import Call, classify_arguments, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, binding_error, unwrapping
 from acrux_otel_instrumentation.definitions import FrameworkDefinition
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
@@ -47,24 +46,25 @@ def _function_of(tool: Any) -> Any:
 
 def _definition_of(tool: Any, name: str) -> ToolDefinition:
     def described() -> ToolDefinition:
+        inputs, result = tool.inputs, getattr(tool, "output_schema", None)
         return FrameworkDefinition(
             name,
             description=getattr(tool, "description", None),
-            parameters=lambda: _parameters(tool),
-            result=lambda: getattr(tool, "output_schema", None),
+            parameters=lambda: _parameters(inputs),
+            result=lambda: result,
             function=_function_of(tool),
         )
 
     return _framework.definitions.of(tool, name, described)
 
 
-def _parameters(tool: Any) -> dict[str, Any]:
-    inputs = {
+def _parameters(inputs: Any) -> dict[str, Any]:
+    properties = {
         name: {key: value for key, value in known.items() if key != "nullable"}
-        for name, known in tool.inputs.items()
+        for name, known in inputs.items()
     }
-    required = [name for name, known in tool.inputs.items() if not known.get("nullable")]
-    return {"type": "object", "properties": inputs, "required": sorted(required)}
+    required = [name for name, known in inputs.items() if not known.get("nullable")]
+    return {"type": "object", "properties": properties, "required": sorted(required)}
 
 
 def _failed(call: Call, exc: BaseException) -> Verdict | BaseException | None:

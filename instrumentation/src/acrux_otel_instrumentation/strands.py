@@ -13,8 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from acrux_otel import Outcome, ToolDefinition, Verdict
-from acrux_otel.classify import classify_arguments, mcp_failure, unknown_tool
-from acrux_otel.seam import Call
+from acrux_otel.seam import Call, classify_arguments, mcp_failure, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, passed_through, unwrapping
 from acrux_otel_instrumentation.definitions import FrameworkDefinition
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
