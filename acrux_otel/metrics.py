@@ -27,6 +27,9 @@ __all__ = ["CallMetrics", "active", "gauge"]
 # The convention's buckets for gen_ai.execute_tool.duration, in seconds.
 _BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
 _CODES_PER_TOOL: Final = 50
+_TOOLS: Final = 1000
+# Models make up names without end; the spans keep them.
+_UNKNOWN: Final = "(unknown)"
 _PENDING: Final = 65_536  # some megabytes, a thousand calls a second for a minute
 # An enum member's `.value` is a slow descriptor.
 _OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome}
@@ -97,6 +100,7 @@ class CallMetrics:
         self._duration = _histogram(meter)
         self._pending: deque[tuple[float, dict[str, Any]]] = deque()
         self._calls: dict[tuple[str, str, str | None, str | None], int] = {}
+        self._tools: set[str] = set()
         self._codes: dict[str, set[str]] = {}
         self._durations: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         self._in_flight: dict[str, int] = {}
@@ -136,6 +140,8 @@ class CallMetrics:
         error_type = _TYPES[verdict.error_type]
         with _lock:
             self._in_flight[tool] = max(self._in_flight.get(tool, 0) - 1, 0)
+            if tool not in self._tools:
+                tool = self._labelled(tool, verdict)
             key = (tool, outcome, error_type, verdict.code and self._bounded(tool, verdict.code))
             self._calls[key] = self._calls.get(key, 0) + 1
             if attempts > 1:
@@ -154,6 +160,16 @@ class CallMetrics:
             self._pending.append((seconds, attributes))
         else:
             self._duration.record(seconds, attributes)
+
+    def _labelled(self, tool: str, verdict: Verdict) -> str:
+        """What a tool that has not been seen to exist is called; closed series of it are dropped."""
+        unknown = verdict.code == "unknown_tool" and verdict.error_type is ErrorType.SCHEMA_MISMATCH
+        if not unknown and len(self._tools) < _TOOLS:
+            self._tools.add(tool)
+            return tool
+        if not self._in_flight[tool]:
+            del self._in_flight[tool]
+        return _UNKNOWN if unknown else "other"
 
     def _bounded(self, tool: str, code: str) -> str:
         seen = self._codes.setdefault(tool, set())

@@ -14,7 +14,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 import acrux_otel as acrux
-from acrux_otel import metrics
+from acrux_otel import ToolDefinition, metrics
+from acrux_otel.seam import open_call, unknown_tool
 from acrux_otel.settings import settings
 from acrux_otel.testing import record_calls
 
@@ -201,6 +202,32 @@ def test_error_codes_are_bounded_for_each_tool(collected: Any) -> None:
         f(i)
     values = {p.attributes["errorCode"]: p.value for p in collected()["acrux.tool.calls"]}
     assert len(values) == 51 and values["other"] == 10
+
+
+def test_names_that_a_model_makes_up_are_one_tool(collected: Any, exported: Any) -> None:
+    """They have no end, and no instrument grows by them; each span keeps its own."""
+    for i in range(60):
+        call = open_call(ToolDefinition(None, f"made_up_{i}", description=""), catalogued=False)
+        call.executed = False
+        call.declared(unknown_tool(f"made_up_{i}"))
+    weather("Pune")
+    data = collected()
+    calls = {point.attributes["gen_ai.tool.name"]: point.value for point in data["acrux.tool.calls"]}
+    assert calls == {"(unknown)": 60, "weather": 1}
+    assert {point.attributes["gen_ai.tool.name"] for point in data["acrux.tool.in_flight"]} == {"weather"}
+    assert exported.tools()[59].attributes["gen_ai.tool.name"] == "made_up_59"
+
+
+def test_tools_are_bounded(collected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past the bound they count together."""
+    monkeypatch.setattr(metrics, "_TOOLS", 3)
+    for i in range(5):
+        open_call(ToolDefinition(None, f"tool_{i}", description="")).ok(i)
+    data = collected()
+    calls = {point.attributes["gen_ai.tool.name"]: point.value for point in data["acrux.tool.calls"]}
+    assert calls == {"tool_0": 1, "tool_1": 1, "tool_2": 1, "other": 2}
+    assert len(data["acrux.tool.in_flight"]) == 3
+    assert sum(point.count for point in data["gen_ai.execute_tool.duration"]) == 5
 
 
 def test_a_gauge_is_read_at_collection(collected: Any) -> None:
