@@ -37,6 +37,8 @@ MARKED: Final = (
 FOUND: Final = 'span.cache["verdict"]'
 OPEN: Final = f"{FOUND} == nil"
 STATUS: Final = 'span.cache["status"]'
+TOOL: Final = 'span.cache["tool"]'
+NAME_BYTES: Final = 256  # toolverdict's maxName
 PROTOCOL: Final = 'span.cache["protocol"]'
 ERROR_TYPES: Final = "transport|http_status|tool_declared|schema_mismatch|transform|provider_error"
 
@@ -97,21 +99,16 @@ def identity(rules: dict[str, Any]) -> Iterator[str]:
     )
     for source in rules["sources"]:
         from_it = f"{mark} == {quoted(source['name'])}"
-        lacks_name = f"{attribute('gen_ai.tool.name')} == nil"
+        lacks_name = f"{attribute('gen_ai.tool.name')} == nil and {TOOL} == nil"
         for name in source["tool_name"]:
-            yield put(
-                attribute("gen_ai.tool.name"),
-                attribute(name),
-                lacks_name,
-                from_it,
-                f"IsString({attribute(name)})",
-            )
+            is_name = f'IsString({attribute(name)}) and {attribute(name)} != ""'
+            yield put(TOOL, attribute(name), lacks_name, from_it, is_name)
         name = "span.name"
         for prefix in source.get("trim_prefix", ()):
             name = f"TrimPrefix({name}, {quoted(prefix)})"
         for suffix in source.get("trim_suffix", ()):
             name = f"TrimSuffix({name}, {quoted(suffix)})"
-        yield put(attribute("gen_ai.tool.name"), name, lacks_name, from_it)
+        yield put(TOOL, name, lacks_name, from_it)
         for field in source["call_id"]:
             lacks_id = f"{attribute('gen_ai.tool.call.id')} == nil"
             value = attribute(field["attribute"])
@@ -120,8 +117,10 @@ def identity(rules: dict[str, Any]) -> Iterator[str]:
                 yield 'delete_key(span.cache, "content")'
                 yield put('span.cache["content"]', f"ParseJSON({value})", lacks_id, from_it, opens)
                 value = inside('span.cache["content"]', path)
-            is_id = f'IsString({value}) and {value} != ""'
+            is_id = f'IsString({value}) and {value} != "" and Len({value}) <= {NAME_BYTES}'
             yield put(attribute("gen_ai.tool.call.id"), value, lacks_id, from_it, is_id)
+    yield f"truncate_all(span.cache, {NAME_BYTES})"
+    yield put(attribute("gen_ai.tool.name"), TOOL, f'{TOOL} != nil and {TOOL} != ""')
 
 
 EVENT: Final = [

@@ -39,7 +39,7 @@ UNSET, OK, ERROR = 0, 1, 2
 
 @dataclass(frozen=True)
 class Foreign:
-    """How an instrumentation writes the end of one call."""
+    """How an instrumentation writes the end of one call; an attribute that is None is left out."""
 
     attributes: dict[str, Any] = field(default_factory=dict)
     status: int = UNSET
@@ -159,7 +159,7 @@ def post(endpoint: str, request: dict[str, Any]) -> None:
 
 
 def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": _value(value)} for key, value in values.items()]
+    return [{"key": key, "value": _value(value)} for key, value in values.items() if value is not None]
 
 
 def _value(value: Any) -> dict[str, Any]:  # the kinds that instrumentations write

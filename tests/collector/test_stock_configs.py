@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +61,27 @@ def test_the_statements_are_those_of_the_processors_rules() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def named(name: str) -> dict[str, Any]:
+    """The tool's name wherever a vocabulary but GenAI's keeps it."""
+    return {
+        "gen_ai.tool.name": None,
+        "tool.name": name,
+        "mcp.tool.name": name,
+        "traceloop.entity.name": name,
+    }
+
+
+LONG: Final = "å" * 200  # 400 bytes
+
 EXTRA: Final = {
+    "long name": Foreign(named(LONG)),
+    "name cut in a letter": Foreign(named("x" + LONG)),
+    "empty name": Foreign(named("")),
+    "name in the span's alone, " + LONG: Foreign({**named(""), "tool.name": None}),
+    "long call id": Foreign(
+        {"tool.id": LONG, "traceloop.entity.input": json.dumps({"kwargs": {"tool_call_id": LONG}})}
+    ),
+    "call id": Foreign({"tool.id": "c1", "traceloop.entity.input": '{"kwargs": {"tool_call_id": "c1"}}'}),
     "a framework's field": Foreign({"gen_ai.tool.status": "error"}),
     "another framework's field": Foreign({"gen_ai.task.status": "failure"}),
     "LangChain's result": Foreign(
