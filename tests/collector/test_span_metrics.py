@@ -48,7 +48,7 @@ def declared(tool: str, code: str) -> tuple[str, Foreign]:
 
 @pytest.mark.parametrize("what", ["errorCode", "gen_ai.tool.name"])
 def test_past_the_limit_calls_are_counted_under_one_overflow_label(gateway: StartGateway, what: str) -> None:
-    """A program with too many label sets costs a bounded number of series, loses no call, and no other is hurt."""
+    """A program with too many label sets costs a bounded number of series, and no call is lost."""
     calls = LIMIT + 500
     server = gateway()
     for begin in range(0, calls, 500):
