@@ -17,8 +17,8 @@ from acrux_otel import attributes as names
 from acrux_otel import metrics, span
 from acrux_otel.classify import classify, classify_arguments, declared_by_result, invalid_result
 from acrux_otel.returned import DECLARED, KINDS, PLAIN, kind_of, unwrap
-from acrux_otel.sanitize import LEAST_PAYLOAD, payload, safe_text
-from acrux_otel.settings import FULL, UNREAD, settings
+from acrux_otel.sanitize import LEAST_PAYLOAD, arguments_hash, payload, safe_text
+from acrux_otel.settings import FULL, NONE, UNREAD, settings
 from acrux_otel.verdict import ErrorType, Outcome, ToolResult, Verdict, _log, slug, warn_once
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ __all__ = [
 _OK: Final = Verdict(Outcome.OK)
 _ID_LIMIT: Final = 256
 PERHAPS_FULL: Final = (FULL, UNREAD)
+_HASH_KEY: Final = os.urandom(32)  # so that nobody finds arguments by hashing guesses
 _CALLERS: Final = ("acrux_otel.", "concurrent.futures.")  # a guard may run the body in a thread
 _RANK: Final = {Outcome.ERROR: 2, Outcome.WARNING: 1}
 CURRENT: Final[ContextVar[Call | Unread | None]] = ContextVar("acrux_otel.call", default=None)
@@ -262,9 +263,14 @@ class Call:
                 problem("a call began", error)
 
     def capture_arguments(self, target: Span) -> None:
-        """Record the arguments, where that is wanted."""
+        """Record the arguments, or what tells equal ones, where that is wanted."""
         try:
-            if self.recording and settings.capture_for(self.site.capture) == FULL:
+            if not self.recording:
+                return
+            level = settings.capture_for(self.site.capture)
+            if settings.storm_detection and level != NONE:
+                span.enrich(target, {names.ARGUMENTS_HASH: arguments_hash(self.arguments(), _HASH_KEY)})
+            if level == FULL:
                 self.items = []
                 written = span.payload_attributes(target, names.TOOL_ARGUMENTS, self.arguments())
                 self.truncated = written.get(names.TRUNCATED_BYTES, 0)
@@ -346,6 +352,16 @@ class Call:
     def known(self, exc: BaseException, verdict: Verdict) -> None:
         """The tool will raise ``exc``, which was judged already."""
         self._swallowed = (exc, verdict)
+
+    def retried(self, attempts: int) -> None:
+        """A framework is about to run the tool again for the same request; what it said before is void.
+
+        Args:
+            attempts: with this one.
+        """
+        self.recorded = self._swallowed = None
+        self.attempts = attempts
+        self.attributes = {**(self.attributes or {}), names.ATTEMPTS: attempts}
 
     def refuse(self, refusal: Any) -> None:
         """The body will not run: the caller gets ``refusal``, an exception that knows its verdict."""

@@ -204,7 +204,7 @@ class ToolSite:
         call = Call(self, outer, args, kwargs)
         if started is not None:
             call.span, call.recording, call._previous, call._context = started, recording, parent, context
-            if self.capture == FULL or settings.capture in PERHAPS_FULL:
+            if self.capture == FULL or settings.capture in PERHAPS_FULL or settings.storm_detection:
                 call.capture_arguments(started)
             elif self.version_id is None and not observers.any:
                 call.lean = recording and self.enforced is None and not self.suspect

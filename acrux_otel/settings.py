@@ -24,6 +24,7 @@ FULL: Final = 2
 UNSET: Final = 3
 UNREAD: Final = -1  # the environment was not asked yet
 _OFF: Final = ("0", "false", "no", "off")
+_ON: Final = ("1", "true", "yes", "on")
 _LEVELS: Final = {"none": NONE, "verdict": VERDICT, "full": FULL}
 
 
@@ -70,6 +71,7 @@ class Settings:
         self.tracer_provider: TracerProvider | None = None
         self.meter_provider: MeterProvider | None = None
         self.metrics = os.environ.get("ACRUX_OTEL_METRICS", "").strip().lower() not in _OFF
+        self.storm_detection = os.environ.get("ACRUX_OTEL_STORM_DETECTION", "").strip().lower() in _ON
         self.redactor = Redactor()
         self.guard: Any = None  # around every tool that has none of its own
         self.capture: int = UNREAD

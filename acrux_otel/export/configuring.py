@@ -66,6 +66,7 @@ def configure(
     redact: Callable[[str, str], str] | None = None,
     payload_limit: int | None = None,
     metrics: bool | None = None,
+    storm_detection: bool | None = None,
     queue_backlog: Callable[[], float] | None = None,
     exit_timeout: float | None = None,
     handle_sigterm: bool | None = None,
@@ -99,6 +100,9 @@ def configure(
         redact: ``fn(key, value)`` for each text, returns what to record instead.
         payload_limit: bytes that one argument or result payload may take.
         metrics: False records none.
+        storm_detection: True puts a keyed hash of the arguments on each tool span, by which a collector or a
+            filter sees that the same call was made again. The key is new in every process. Not under
+            ``capture="none"``.
         queue_backlog: returns how many runs wait; the gauge ``acrux.run.backlog``.
         exit_timeout: seconds for which the end of the process may be held to send what is queued; 0 does
             not wait. Default 3.
@@ -132,7 +136,7 @@ def configure(
             from acrux_otel.catalog import automatic
 
             automatic.use(catalog, catalog_mode)
-        _apply(capture, redact, payload_limit, metrics, exit_timeout, handle_sigterm)
+        _apply(capture, redact, payload_limit, metrics, storm_detection, exit_timeout, handle_sigterm)
         if TEMPO in chosen and given(payload_limit, "payload_limit") is None:
             settings.payload_limit = TEMPO_PAYLOAD
         if queue_backlog is not None:
@@ -153,6 +157,7 @@ def _apply(
     redact: Callable[[str, str], str] | None,
     payload_limit: int | None,
     metrics: bool | None,
+    storm_detection: bool | None,
     exit_timeout: float | None,
     handle_sigterm: bool | None,
 ) -> None:
@@ -167,6 +172,7 @@ def _apply(
     if limit is not None:
         settings.payload_limit = limit
     settings.metrics = boolean(given(metrics, "metrics"), settings.metrics)
+    settings.storm_detection = boolean(given(storm_detection, "storm_detection"), settings.storm_detection)
     exiting.set_exit_timeout(seconds(given(exit_timeout, "exit_timeout"), exiting.exit_timeout()))
     if boolean(given(handle_sigterm, "handle_sigterm"), False):
         exiting.handle_sigterm()

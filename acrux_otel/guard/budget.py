@@ -181,7 +181,9 @@ class Spending:
                 each._count(call, hashed)
         target = call.joined if isinstance(call, Joined) else call
         target.repeats = hashed
-        if hashed is not None and settings.capture_for(call.site.capture) != NONE:
+        if hashed is None or settings.storm_detection:  # which has written a hash of its own
+            return None
+        if settings.capture_for(call.site.capture) != NONE:
             target.lean = False
             target.attributes = {**(target.attributes or {}), names.ARGUMENTS_HASH: hashed.hex()}
         return None

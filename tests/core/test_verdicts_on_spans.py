@@ -418,3 +418,45 @@ def test_the_span_says_what_the_convention_asks_from_its_start(exported: Any) ->
         "executorType": "client",
         "acrux.tool.outcome": "ok",
     }
+
+
+@pytest.mark.parametrize("decorate", [acrux.tool, acrux.tool(capture="full")])
+def test_storm_detection_tells_equal_calls_and_not_what_was_in_them(exported: Any, decorate: Any) -> None:
+    """However the arguments were passed; with a key, so that guesses cannot be hashed."""
+    settings.storm_detection = True
+
+    @decorate
+    def lookup(city: str, units: str = "C") -> str:
+        return city
+
+    lookup("Berlin")
+    lookup(city="Berlin")
+    lookup("Paris")
+    first, second, third = (each.attributes["acrux.tool.arguments.hash"] for each in exported.tools())
+    assert first == second != third
+    assert len(first) == 16 and "Berlin" not in first
+
+
+def test_storm_detection_is_off_by_default_and_under_capture_none(exported: Any) -> None:
+    @acrux.tool
+    def lookup(city: str) -> str:
+        return city
+
+    lookup("Berlin")
+    settings.storm_detection, settings.capture = True, NONE
+    lookup("Berlin")
+    assert not [each for each in exported.tools() if "acrux.tool.arguments.hash" in each.attributes]
+
+
+def test_a_budget_and_storm_detection_agree_on_one_hash(exported: Any) -> None:
+    """Calls inside and outside of the budget's run can be compared."""
+    settings.storm_detection = True
+
+    @acrux.tool
+    def lookup(city: str) -> str:
+        return city
+
+    lookup("Berlin")
+    with acrux.RunBudget(max_repeats=3):
+        lookup("Berlin")
+    assert len({each.attributes["acrux.tool.arguments.hash"] for each in exported.tools()}) == 1
