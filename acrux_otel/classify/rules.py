@@ -444,6 +444,9 @@ ENDINGS: Final[dict[str, Outcome]] = {
     "pydantic_ai.exceptions.ApprovalRequired": Outcome.INTERRUPTED,
     "strands.interrupt.InterruptException": Outcome.INTERRUPTED,
     "agent_framework.exceptions.UserInputRequiredException": Outcome.INTERRUPTED,
+    "agent_framework._middleware.MiddlewareTermination": Outcome.INTERRUPTED,
+    "workflows.runtime.types.results.WaitingForEvent": Outcome.INTERRUPTED,
+    "google.adk.workflow._errors.NodeInterruptedError": Outcome.INTERRUPTED,
     "crewai.flow.async_feedback.types.HumanFeedbackPending": Outcome.INTERRUPTED,
 }
 

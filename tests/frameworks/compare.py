@@ -61,8 +61,10 @@ PACKAGES: dict[str, dict[str, str]] = {
     "google_adk": {"openinference": "openinference-instrumentation-google-adk"},
     "claude_agent_sdk": {"openinference": "openinference-instrumentation-claude-agent-sdk"},
     "strands": {},
-    # Others watch the loop of CrewAI's agents; the rig runs a tool by itself.
-    "crewai": {},
+    "crewai": {
+        "openinference": "openinference-instrumentation-crewai",
+        "traceloop": "opentelemetry-instrumentation-crewai",
+    },
     "llama_index": {
         "openinference": "openinference-instrumentation-llama-index",
         "traceloop": "opentelemetry-instrumentation-llamaindex",

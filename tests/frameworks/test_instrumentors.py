@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import importlib
 import importlib.metadata
 import logging
@@ -22,7 +23,7 @@ from acrux_otel_instrumentation import FRAMEWORKS
 from acrux_otel_instrumentation import patching as patching_module
 from acrux_otel_instrumentation.calls import Framework
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
-from acrux_otel_instrumentation.patching import Hook
+from acrux_otel_instrumentation.patching import Hook, same_kind
 
 from tests.conftest import Exported
 
@@ -236,6 +237,55 @@ def test_arguments_of_an_unknown_shape_are_recorded_as_they_can_be(
     assert [each.levelname for each in caplog.records if "unknown shape" in each.getMessage()] == [
         "DEBUG"
     ] * 2
+
+
+def instrumentor_named(name: str) -> Any:
+    module, _, attribute = FRAMEWORKS[name].partition(":")
+    return getattr(importlib.import_module(f"acrux_otel_instrumentation.{module}"), attribute)()
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+async def test_a_hook_hands_on_whatever_it_does_not_understand(
+    name: str, exported: Exported, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A later version may call with more, less or other things; it gets what its own function returns."""
+
+    def original(*args: Any, **kwargs: Any) -> Any:
+        return args, kwargs
+
+    async def aoriginal(*args: Any, **kwargs: Any) -> Any:
+        return args, kwargs
+
+    async def stream(*args: Any, **kwargs: Any) -> Any:
+        yield args, kwargs
+
+    @contextlib.contextmanager
+    def manager(*args: Any, **kwargs: Any) -> Any:
+        yield args, kwargs
+
+    async def got(function: Any, kind: Any, args: Any, kwargs: Any) -> Any:
+        if kind is stream:
+            (made,) = [each async for each in function(*args, **kwargs)]
+            return made
+        if kind is manager:
+            with function(*args, **kwargs) as made:
+                return made
+        return await function(*args, **kwargs) if kind is aoriginal else function(*args, **kwargs)
+
+    instrumentor = instrumentor_named(name)
+    instrumentor.framework.on = True
+    try:
+        for hook in instrumentor.hooks():
+            plain = manager if hook.path == "trace_tool_span" else original
+            kinds = [kind for kind in (plain, aoriginal, stream) if same_kind(kind, hook.patch(kind))]
+            assert kinds, hook.path
+            for kind in kinds:
+                for args in ((object(),), (None,) * 3, tuple(object() for _ in range(7))):
+                    for more in ({}, {"more": 1}):
+                        answer = await got(hook.patch(kind), kind, args, more)
+                        assert answer == (args, more), (hook.path, kind)
+    finally:
+        instrumentor.framework.on = False
 
 
 def test_a_callback_that_breaks_changes_nothing(exported: Exported) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import sys
 from collections.abc import Iterable
 from typing import Any
 
-from acrux_otel import ToolDefinition
+from acrux_otel import Outcome, ToolDefinition, Verdict
 from acrux_otel.seam import Call, classify_arguments, unknown_tool
-from acrux_otel_instrumentation.calls import Framework, tolerant
+from acrux_otel_instrumentation.calls import Framework, body_entered, given, tolerant
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, while_alive
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
@@ -30,10 +31,10 @@ _call_id: contextvars.ContextVar[str | None] = contextvars.ContextVar(
 
 def _invoke(original: Any) -> Any:
     @functools.wraps(original)
-    async def invoke(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def invoke(*args: Any, **kwargs: Any) -> Any:
         token = _call_id.set(kwargs.get("tool_call_id"))
         try:
-            return await original(self, *args, **kwargs)
+            return await original(*args, **kwargs)
         finally:
             _call_id.reset(token)
 
@@ -86,6 +87,37 @@ def _see_invocation(function_call_content: Any, *args: Any, tool_map: Any = None
         )
 
 
+def _failed(call: Call, exc: BaseException) -> Verdict | None:
+    if type(exc).__name__ == "ToolException" and body_entered(exc, call.site.function) is False:
+        call.executed = False  # its uses are spent
+        return Verdict(Outcome.NOT_EXECUTED, detail=str(exc))
+    return None
+
+
+def _try_groups(original: Any) -> Any:
+    """An agent may end where the model asks for a tool that is not there, before any call of that turn."""
+
+    @functools.wraps(original)
+    async def _try_execute_function_call_groups(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await original(*args, **kwargs)
+        except Exception as exc:
+            if _framework.on and type(exc).__name__ == "_UnknownFunctionCallError":
+                _record_unknown(given(args, kwargs, 1, "function_calls"), given(args, kwargs, 2, "tools"))
+            raise
+
+    return _try_execute_function_call_groups
+
+
+def _record_unknown(function_calls: Any, tools: Any) -> None:
+    try:
+        known = sys.modules[_TOOLS]._get_tool_map(tools)
+        for call in function_calls:
+            _see_invocation(call, tool_map=known)
+    except Exception:  # a turn of another shape
+        pass
+
+
 class AgentFrameworkInstrumentor(FrameworkInstrumentor):
     """Tool calls of Microsoft's Agent Framework."""
 
@@ -99,7 +131,8 @@ class AgentFrameworkInstrumentor(FrameworkInstrumentor):
 _TOOLS = "agent_framework._tools"
 _HOOKS = (
     Hook(_TOOLS, "FunctionTool.invoke", _invoke),
-    Hook(_TOOLS, "FunctionTool._invoke_function", _framework.observed(_open)),
+    Hook(_TOOLS, "FunctionTool._invoke_function", _framework.observed(_open, None, _failed)),
     Hook(_TOOLS, "_function_argument_validation_error_result", tolerant(_see_refused)),
     Hook(_TOOLS, "_auto_invoke_function", tolerant(_see_invocation)),
+    Hook(_TOOLS, "_try_execute_function_call_groups", _try_groups, optional=True),
 )

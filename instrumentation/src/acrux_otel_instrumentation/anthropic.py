@@ -84,13 +84,16 @@ def _generate(original: Any) -> Any:
     if inspect.iscoroutinefunction(original):
 
         @functools.wraps(original)
-        async def agenerate(self: Any) -> Any:
-            token = _turn.set(_eager(self))
+        async def agenerate(*args: Any, **kwargs: Any) -> Any:
+            token = _turn.set(_eager(args))
             try:
-                message = await original(self)
+                message = await original(*args, **kwargs)
                 missed = _missed(message)
                 if missed:
-                    _record_missed(missed, await self._get_last_assistant_message_content())
+                    try:
+                        _record_missed(missed, await args[0]._get_last_assistant_message_content())
+                    except Exception:  # a runner of another shape
+                        pass
                 return message
             finally:
                 _turn.reset(token)
@@ -98,13 +101,16 @@ def _generate(original: Any) -> Any:
         return agenerate
 
     @functools.wraps(original)
-    def generate(self: Any) -> Any:
-        token = _turn.set(_eager(self))
+    def generate(*args: Any, **kwargs: Any) -> Any:
+        token = _turn.set(_eager(args))
         try:
-            message = original(self)
+            message = original(*args, **kwargs)
             missed = _missed(message)
             if missed:
-                _record_missed(missed, self._get_last_assistant_message_content())
+                try:
+                    _record_missed(missed, args[0]._get_last_assistant_message_content())
+                except Exception:  # a runner of another shape
+                    pass
             return message
         finally:
             _turn.reset(token)
@@ -112,9 +118,12 @@ def _generate(original: Any) -> Any:
     return generate
 
 
-def _eager(runner: Any) -> set[str]:
+def _eager(args: tuple[Any, ...]) -> set[str]:
     """The calls that ran while the model was still speaking."""
-    return set(getattr(getattr(runner, "_eager_tool_calls", None), "results", None) or ())
+    try:
+        return set(args[0]._eager_tool_calls.results)
+    except Exception:  # older runners have none
+        return set()
 
 
 def _missed(message: Any) -> dict[str, Any]:
@@ -183,14 +192,14 @@ def _call_tool(original: Any) -> Any:
     if inspect.iscoroutinefunction(original):
 
         @functools.wraps(original)
-        async def acall(self: Any, input: Any) -> Any:
-            return shaped(await original(self, input))
+        async def acall(*args: Any, **kwargs: Any) -> Any:
+            return shaped(await original(*args, **kwargs))
 
         return _observed_tool(acall)
 
     @functools.wraps(original)
-    def call(self: Any, input: Any) -> Any:
-        return shaped(original(self, input))
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return shaped(original(*args, **kwargs))
 
     return _observed_tool(call)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from acrux_otel import ToolDefinition, Verdict
 from acrux_otel.seam import Call, classify_arguments, current_call, unknown_tool
-from acrux_otel_instrumentation.calls import Framework, body_entered
+from acrux_otel_instrumentation.calls import Framework, body_entered, given
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, while_alive
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
@@ -35,10 +35,10 @@ _results: dict[int, Any] = {}
 
 def _run_json(original: Any) -> Any:
     @functools.wraps(original)
-    async def run_json(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
-        token = _asked.set((self, args))
+    async def run_json(*args: Any, **kwargs: Any) -> Any:
+        token = _asked.set((args[0] if args else None, given(args, kwargs, 1, "args")))
         try:
-            return await original(self, args, *rest, **kwargs)
+            return await original(*args, **kwargs)
         finally:
             _asked.reset(token)
 
@@ -48,9 +48,10 @@ def _run_json(original: Any) -> Any:
 def _trace_tool_span(original: Any) -> Any:
     @functools.wraps(original)
     @contextlib.contextmanager
-    def trace_tool_span(tool_name: str, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        with original(tool_name, *args, **kwargs) as span:
-            call = _open(tool_name, kwargs.get("tool_call_id")) if _framework.on else None
+    def trace_tool_span(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        with original(*args, **kwargs) as span:
+            name = given(args, kwargs, 0, "tool_name")
+            call = _open(name, kwargs.get("tool_call_id")) if _framework.on else None
             if call is None:
                 yield span
                 return
@@ -99,11 +100,11 @@ def _meaning(call: Call, exc: BaseException) -> Verdict | None:
 
 def _run_function(original: Any) -> Any:
     @functools.wraps(original)
-    async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def run(*args: Any, **kwargs: Any) -> Any:
         call = current_call()
-        if call is None:
-            return await original(self, *args, **kwargs)
-        result = call.unwrapped(await original(_in_context(self), *args, **kwargs))
+        if call is None or not args:
+            return await original(*args, **kwargs)
+        result = call.unwrapped(await original(_in_context(args[0]), *args[1:], **kwargs))
         _results[id(call)] = result
         return result
 
@@ -122,16 +123,26 @@ def _in_context(tool: Any) -> Any:
 
 def _call_tool(original: Any) -> Any:
     @functools.wraps(original)
-    async def call_tool(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        result = await original(self, name, *args, **kwargs)
-        if _framework.on and getattr(result, "is_error", False) and not _has(self, name):
-            arguments = args[0] if args else kwargs.get("arguments")
-            _framework.record(
-                name, unknown_tool(name), call_id=kwargs.get("call_id"), arguments=dict(arguments or {})
-            )
+    async def call_tool(*args: Any, **kwargs: Any) -> Any:
+        result = await original(*args, **kwargs)
+        if _framework.on and getattr(result, "is_error", False):
+            _see_unknown(*args, **kwargs)
         return result
 
     return call_tool
+
+
+def _see_unknown(
+    workbench: Any,
+    name: str,
+    arguments: Any = None,
+    cancellation_token: Any = None,
+    call_id: str | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    if not _has(workbench, name):
+        _framework.record(name, unknown_tool(name), call_id=call_id, arguments=dict(arguments or {}))
 
 
 def _has(workbench: Any, name: str) -> bool:

@@ -27,7 +27,9 @@ __all__ = [
     "Opening",
     "binding_error",
     "body_entered",
+    "changed",
     "declared_error",
+    "given",
     "passed_through",
     "swallowing",
     "tolerant",
@@ -201,6 +203,23 @@ def _is_ours(exc: BaseException) -> bool:
     return any(getattr(each, "__acrux_declared__", False) for each in (exc, exc.__cause__))
 
 
+_Args = tuple[Any, ...]
+
+
+def given(args: _Args, kwargs: Mapping[str, Any], position: int, name: str) -> Any:
+    """An argument, however it was passed; None where it is not there."""
+    return args[position] if len(args) > position else kwargs.get(name)
+
+
+def changed(
+    args: _Args, kwargs: dict[str, Any], position: int, name: str, value: Any
+) -> tuple[_Args, dict[str, Any]]:
+    """The arguments with another ``value`` for the one that was passed by position or by name."""
+    if len(args) > position:
+        return (*args[:position], value, *args[position + 1 :]), kwargs
+    return args, {**kwargs, name: value}
+
+
 def tolerant(look: Callable[..., Any]) -> Callable[[Any], Any]:
     """A patch: ``look`` sees what the function is called with, before it is.
 
@@ -261,9 +280,7 @@ def unwrapping(parameter: int | str) -> Any:
         if isinstance(parameter, str) and parameter in kwargs:
             return args, {**kwargs, parameter: call.unwrapped(kwargs[parameter])}
         if isinstance(parameter, int) and len(args) > parameter:
-            changed = list(args)
-            changed[parameter] = call.unwrapped(args[parameter])
-            return tuple(changed), kwargs
+            return changed(args, kwargs, parameter, "", call.unwrapped(args[parameter]))
         return None
 
     return tolerant(look)

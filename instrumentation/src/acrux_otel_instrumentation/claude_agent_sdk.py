@@ -14,7 +14,7 @@ from typing import Any
 
 from acrux_otel import Outcome, ToolDefinition
 from acrux_otel.seam import Call, classify_arguments, current_call, mcp_failure, unknown_tool
-from acrux_otel_instrumentation.calls import Framework, tolerant
+from acrux_otel_instrumentation.calls import Framework, changed, given, tolerant
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, annotations_from
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
@@ -31,15 +31,11 @@ _own_tools: set[str] = set()
 
 
 def _build_tool_server(original: Any) -> Any:
-    @functools.wraps(original)
-    def build_tool_server(name: Any, version: Any, tools: Any, run_tool: Any) -> Any:
-        try:
-            watched = _watched(tools, run_tool)
-        except Exception:  # a tool runner of another shape
-            watched = run_tool
-        return original(name, version, tools, watched)
+    def watching(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        watched = _watched(given(args, kwargs, 2, "tools"), given(args, kwargs, 3, "run_tool"))
+        return changed(args, kwargs, 3, "run_tool", watched)
 
-    return build_tool_server
+    return tolerant(watching)(original)
 
 
 def _watched(wire_tools: Any, run_tool: Any) -> Any:

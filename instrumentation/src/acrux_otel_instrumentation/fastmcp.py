@@ -14,7 +14,7 @@ from typing import Any
 
 from acrux_otel import ErrorType, Outcome, ToolDefinition, Verdict
 from acrux_otel.seam import Call, classify_arguments, current_call, unknown_tool
-from acrux_otel_instrumentation.calls import Framework, body_entered, declared_error
+from acrux_otel_instrumentation.calls import Framework, body_entered, changed, declared_error, given
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, annotations_from
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.mcp import client_beside, same_call
@@ -77,22 +77,23 @@ def _failed(call: Call, exc: BaseException) -> Verdict | BaseException | None:
 
 def _convert_result(original: Any) -> Any:
     @functools.wraps(original)
-    def convert_result(self: Any, raw_value: Any) -> Any:
+    def convert_result(*args: Any, **kwargs: Any) -> Any:
         call = current_call()
-        if call is None:
-            return original(self, raw_value)
-        value = call.unwrapped(raw_value)
+        if call is None or not args:
+            return original(*args, **kwargs)
+        value = call.unwrapped(given(args, kwargs, 1, "raw_value"))
         declared = call.recorded
-        if declared is not None and declared.outcome is Outcome.ERROR and not _fits(self, value):
+        if declared is not None and declared.outcome is Outcome.ERROR and not _fits(args[0], value):
             # The client would refuse it: what says that the tool failed is not what its type promises.
             raise declared_error(sys.modules["fastmcp.exceptions"].ToolError, call)
-        return original(self, value)
+        args, kwargs = changed(args, kwargs, 1, "raw_value", value)
+        return original(*args, **kwargs)
 
     return convert_result
 
 
 def _fits(tool: Any, value: Any) -> bool:
-    schema = tool.output_schema
+    schema = getattr(tool, "output_schema", None)
     if schema is None or not isinstance(value, (dict, list, str, int, float, type(None))):
         return True
     try:
@@ -106,12 +107,13 @@ def _fits(tool: Any, value: Any) -> bool:
 
 def _call_tool(original: Any) -> Any:
     @functools.wraps(original)
-    async def call_tool(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    async def call_tool(*args: Any, **kwargs: Any) -> Any:
         try:
-            return await original(self, name, *args, **kwargs)
+            return await original(*args, **kwargs)
         except Exception as exc:
             if _framework.on and type(exc).__name__ == "NotFoundError":
-                _record_unknown(exc, name, args[0] if args else kwargs.get("arguments"))
+                name, arguments = given(args, kwargs, 1, "name"), given(args, kwargs, 2, "arguments")
+                _record_unknown(exc, str(name), arguments)
             raise
 
     return call_tool

@@ -18,7 +18,7 @@ from opentelemetry.trace import get_current_span
 
 from acrux_otel import ErrorType, Outcome, ToolDefinition, Verdict
 from acrux_otel.seam import Call, classify_arguments, current_call, policy_denied, unknown_tool
-from acrux_otel_instrumentation.calls import Framework
+from acrux_otel_instrumentation.calls import Framework, tolerant
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, while_alive
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
@@ -109,37 +109,29 @@ def _open_function(tool: Any, *, args: Any, tool_context: Any) -> Call:
 
 def _invoke_callable(original: Any) -> Any:
     @functools.wraps(original)
-    async def invoke(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def invoke(*args: Any, **kwargs: Any) -> Any:
         call = current_call()
         if call is None:
-            return await original(self, *args, **kwargs)
+            return await original(*args, **kwargs)
         _entered.add(call)
-        return call.unwrapped(await original(self, *args, **kwargs))
+        return call.unwrapped(await original(*args, **kwargs))
 
     return invoke
 
 
 def _get_tool(original: Any) -> Any:
-    @functools.wraps(original)
-    def get_tool(function_call: Any, tools_dict: Any) -> Any:
+    def see(function_call: Any, tools_dict: Any) -> None:
         if _framework.on and function_call.name not in tools_dict:
             name = str(function_call.name)
             _framework.record(
                 name, unknown_tool(name), call_id=function_call.id, arguments=dict(function_call.args or {})
             )
-        return original(function_call, tools_dict)
 
-    return get_tool
+    return tolerant(see)(original)
 
 
-def _call_tool(original: Any) -> Any:
-    @functools.wraps(original)
-    async def call_tool(tool: Any, args: Any, tool_context: Any) -> Any:
-        return await original(tool, args, tool_context)
-
-    return _framework.observed(
-        lambda tool, args, tool_context: _open(tool, args=args, tool_context=tool_context), _ended
-    )(call_tool)
+def _open_called(tool: Any, args: Any, tool_context: Any) -> Call:
+    return _open(tool, args=args, tool_context=tool_context)
 
 
 class GoogleADKInstrumentor(FrameworkInstrumentor):
@@ -155,7 +147,7 @@ class GoogleADKInstrumentor(FrameworkInstrumentor):
 _FUNCTION, _CALLER = "google.adk.tools.function_tool", "google.adk.flows.llm_flows.tools._caller"
 _FLOWS = "google.adk.flows.llm_flows.functions"
 _HOOKS = (
-    Hook(_CALLER, "_call_tool_async", _call_tool, optional=True),
+    Hook(_CALLER, "_call_tool_async", _framework.observed(_open_called, _ended), optional=True),
     Hook(_CALLER, "_get_tool", _get_tool, optional=True),
     Hook(_FLOWS, "_get_tool", _get_tool, optional=True),
     Hook(_FUNCTION, "FunctionTool.run_async", _framework.observed(_open_function, _function_ended)),

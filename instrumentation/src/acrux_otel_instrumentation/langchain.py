@@ -15,7 +15,14 @@ from typing import Any
 
 from acrux_otel import ToolDefinition, Verdict
 from acrux_otel.seam import Call, classify_arguments, current_call, unknown_tool
-from acrux_otel_instrumentation.calls import Framework, binding_error, passed_through, swallowing, unwrapping
+from acrux_otel_instrumentation.calls import (
+    Framework,
+    binding_error,
+    given,
+    passed_through,
+    swallowing,
+    unwrapping,
+)
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, while_alive
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
@@ -83,8 +90,8 @@ def _of_arguments(exc: BaseException) -> Verdict | None:
 def _run_structured(original: Any) -> Any:
     """Gives a declared error the shape that ``content_and_artifact`` asks for."""
 
-    def shaped(tool: Any, result: Any) -> Any:
-        call = current_call()
+    def shaped(args: tuple[Any, ...], result: Any) -> Any:
+        call, tool = current_call(), args[0] if args else None
         if call is None or getattr(tool, "response_format", "") != "content_and_artifact":
             return result
         result = call.unwrapped(result)
@@ -95,13 +102,13 @@ def _run_structured(original: Any) -> Any:
     # The framework reads the signature to decide what to pass.
     if inspect.iscoroutinefunction(original):
 
-        async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return shaped(self, await original(self, *args, **kwargs))
+        async def _arun(*args: Any, **kwargs: Any) -> Any:
+            return shaped(args, await original(*args, **kwargs))
 
         return _read_easily(functools.wraps(original)(_arun))
 
-    def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return shaped(self, original(self, *args, **kwargs))
+    def _run(*args: Any, **kwargs: Any) -> Any:
+        return shaped(args, original(*args, **kwargs))
 
     return _read_easily(functools.wraps(original)(_run))
 
@@ -119,15 +126,12 @@ def _read_easily(wrapper: Any) -> Any:
 
 def _validate_tool_call(original: Any) -> Any:
     @functools.wraps(original)
-    def _validate_tool_call(self: Any, call: Any) -> Any:
-        message = original(self, call)
-        if message is not None:
-            _framework.record(
-                call["name"],
-                unknown_tool(call["name"]),
-                call_id=call.get("id"),
-                arguments=call.get("args"),
-            )
+    def _validate_tool_call(*args: Any, **kwargs: Any) -> Any:
+        message = original(*args, **kwargs)
+        call = given(args, kwargs, 1, "call")
+        if message is not None and isinstance(call, dict):
+            name = str(call.get("name"))
+            _framework.record(name, unknown_tool(name), call_id=call.get("id"), arguments=call.get("args"))
         return message
 
     return _validate_tool_call

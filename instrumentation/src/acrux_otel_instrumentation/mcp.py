@@ -20,7 +20,9 @@ from acrux_otel.seam import Call, classify_arguments, current_call, invalid_resu
 from acrux_otel_instrumentation.calls import (
     Framework,
     body_entered,
+    changed,
     declared_error,
+    given,
     passed_through,
     tolerant,
 )
@@ -189,16 +191,16 @@ def _is_of_arguments(exc: BaseException, function: Any) -> bool:
 
 def _convert_result(original: Any) -> Any:
     @functools.wraps(original)
-    def convert_result(self: Any, result: Any, *args: Any, **kwargs: Any) -> Any:
+    def convert_result(*args: Any, **kwargs: Any) -> Any:
         call = current_call()
         if call is None:
-            return original(self, result, *args, **kwargs)
-        result = call.unwrapped(result)
+            return original(*args, **kwargs)
+        args, kwargs = changed(args, kwargs, 1, "result", call.unwrapped(given(args, kwargs, 1, "result")))
         declared = call.recorded
         if declared is None or declared.outcome is not Outcome.ERROR:
-            return original(self, result, *args, **kwargs)
+            return original(*args, **kwargs)
         try:
-            return original(self, result, *args, **kwargs)
+            return original(*args, **kwargs)
         except Exception:
             # What says that the tool failed is not what its result type promises.
             raise declared_error(_tool_error(), call) from None
@@ -217,17 +219,13 @@ def _tool_error() -> Any:
 
 
 def _compose(original: Any) -> Any:
-    @functools.wraps(original)
-    def _compose_server_middleware(self: Any, inner: Any) -> Any:
-        try:
-            entry = self.server.get_request_handler("tools/call")
-            if _framework.on and entry is not None and not _is_frameworks_own(entry.handler):
-                inner = _framework.observed(_open_request, _request_ended)(inner)
-        except Exception:  # a server of another shape: nothing to watch
-            pass
-        return original(self, inner)
+    def watching(runner: Any, inner: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        entry = runner.server.get_request_handler("tools/call")
+        if not _framework.on or entry is None or _is_frameworks_own(entry.handler):
+            return None
+        return (runner, _framework.observed(_open_request, _request_ended)(inner)), {}
 
-    return _compose_server_middleware
+    return tolerant(watching)(original)
 
 
 def _open_request(context: Any) -> Call | None:

@@ -106,18 +106,18 @@ def _see_timeout(error: Any, *args: Any, **kwargs: Any) -> None:
 
 def _validate_output(original: Any) -> Any:
     @functools.wraps(original)
-    def _validate_function_tool_output(**kwargs: Any) -> Any:
+    def _validate_function_tool_output(*args: Any, **kwargs: Any) -> Any:
         call = current_call()
-        if call is None:
-            return original(**kwargs)
-        output = call.unwrapped(kwargs.get("output"))
+        if call is None or "output" not in kwargs:
+            return original(*args, **kwargs)
+        output = kwargs["output"] = call.unwrapped(kwargs["output"])
         declared = call.recorded
         if declared is not None and declared.outcome is Outcome.ERROR and kwargs.get("output_type_adapter"):
             try:
-                return original(**{**kwargs, "output": output})
+                return original(*args, **kwargs)
             except Exception:
                 return output  # see `_with_metadata`
-        return original(**{**kwargs, "output": output})
+        return original(*args, **kwargs)
 
     return _validate_function_tool_output
 
@@ -126,8 +126,8 @@ def _with_metadata(original: Any) -> Any:
     """Unwraps a result, and keeps a declared error from being held against the declared output type."""
 
     @functools.wraps(original)
-    async def invoke(**kwargs: Any) -> Any:
-        result = await original(**kwargs)
+    async def invoke(*args: Any, **kwargs: Any) -> Any:
+        result = await original(*args, **kwargs)
         call = current_call()
         if call is None or not dataclasses.is_dataclass(result) or not hasattr(result, "output"):
             return result
@@ -140,7 +140,10 @@ def _with_metadata(original: Any) -> Any:
             schema = getattr(kwargs.get("function_tool"), "output_json_schema", None)
             if schema is not None:
                 changes["is_sdk_generated_error"] = True
-        return dataclasses.replace(result, **changes) if changes else result  # type: ignore[type-var]
+        try:
+            return dataclasses.replace(result, **changes) if changes else result  # type: ignore[type-var]
+        except TypeError:  # it has no such fields
+            return result
 
     return _framework.observed(_open, None, _failed)(invoke)
 
@@ -150,9 +153,9 @@ def _with_metadata(original: Any) -> Any:
 
 def _process_response(original: Any) -> Any:
     @functools.wraps(original)
-    def process_model_response(**kwargs: Any) -> Any:
+    def process_model_response(*args: Any, **kwargs: Any) -> Any:
         try:
-            return original(**kwargs)
+            return original(*args, **kwargs)
         except Exception as exc:
             if _framework.on and type(exc).__name__ == "ModelBehaviorError":
                 _record_unknown(**kwargs)

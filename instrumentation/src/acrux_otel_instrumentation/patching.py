@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from wrapt import register_post_import_hook
 
-__all__ = ["Hook", "Patches", "warn_once"]
+__all__ = ["Hook", "Patches", "same_kind", "warn_once"]
 
 _log = logging.getLogger("acrux_otel")
 _MISSING: Final[Any] = object()
@@ -120,6 +120,9 @@ class Patches:
             replacement: Any = type(raw)(made)
         else:
             made = replacement = hook.patch(getattr(owner, name))
+        if not same_kind(getattr(owner, name), made):
+            self._warn(hook, "is a function of another kind now")
+            return
         made.__acrux_hook__ = True
         setattr(owner, name, replacement)
         self._applied[hook] = raw, replacement
@@ -129,6 +132,14 @@ class Patches:
         warn_once(
             where, "%s: %s %s; tool calls that pass there are not recorded", self._framework, where, what
         )
+
+
+def same_kind(function: Any, other: Any) -> bool:
+    """Whether what calls one can call the other: both return at once, or both a coroutine, or a stream."""
+    return all(
+        kind(function) == kind(other)
+        for kind in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    )
 
 
 def _is_below(top: Any, wanted: Any) -> bool:

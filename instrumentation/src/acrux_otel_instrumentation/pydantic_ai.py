@@ -15,7 +15,7 @@ from typing import Any
 
 from acrux_otel import Outcome, ToolDefinition, Verdict, classify
 from acrux_otel.seam import Call, classify_arguments, unknown_tool
-from acrux_otel_instrumentation.calls import Framework
+from acrux_otel_instrumentation.calls import Framework, given, tolerant
 from acrux_otel_instrumentation.definitions import FrameworkDefinition
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
@@ -123,40 +123,44 @@ def _refused(exc: BaseException, tool: Any, name: str) -> Verdict:
 
 
 def _record(part: Any, tool: Any, exc: BaseException) -> None:
-    definition = _definition_of(tool, part.tool_name) if tool is not None else None
-    arguments = part.args if isinstance(part.args, dict) else {"input": part.args}
+    try:
+        definition = _definition_of(tool, part.tool_name) if tool is not None else None
+        arguments = part.args if isinstance(part.args, dict) else {"input": part.args}
+        verdict = _refused(exc, tool, part.tool_name)
+    except Exception:  # a call of another shape
+        return
     _framework.record(
-        part.tool_name,
-        _refused(exc, tool, part.tool_name),
-        definition=definition,
-        call_id=part.tool_call_id,
-        arguments=arguments,
+        part.tool_name, verdict, definition=definition, call_id=part.tool_call_id, arguments=arguments
     )
 
 
 def _execute_tool_call(original: Any) -> Any:
     @functools.wraps(original)
-    async def execute_tool_call(self: Any, validated: Any, *args: Any, **kwargs: Any) -> Any:
+    async def execute_tool_call(*args: Any, **kwargs: Any) -> Any:
+        validated = given(args, kwargs, 1, "validated")
+        part = getattr(validated, "call", None)
         try:
-            return await original(self, validated, *args, **kwargs)
+            return await original(*args, **kwargs)
         except Exception as exc:
-            if not _Seen.forget(validated.call) and _framework.on:
-                _record(validated.call, validated.tool, exc)
+            if not _Seen.forget(part) and _framework.on:
+                _record(part, getattr(validated, "tool", None), exc)
             raise
         finally:
-            _Seen.forget(validated.call)
+            _Seen.forget(part)
 
     return execute_tool_call
 
 
 def _validate_tool_call(original: Any) -> Any:
     @functools.wraps(original)
-    async def validate_tool_call(self: Any, call: Any, *args: Any, **kwargs: Any) -> Any:
+    async def validate_tool_call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return await original(self, call, *args, **kwargs)
+            return await original(*args, **kwargs)
         except Exception as exc:
-            if not _Seen.forget(call) and _framework.on and not kwargs.get("allow_partial"):
-                _record(call, (self.tools or {}).get(call.tool_name), exc)
+            part = given(args, kwargs, 1, "call")
+            if not _Seen.forget(part) and _framework.on and not kwargs.get("allow_partial"):
+                tools = getattr(args[0], "tools", None) or {}
+                _record(part, tools.get(getattr(part, "tool_name", None)), exc)
             raise
 
     return validate_tool_call
@@ -169,10 +173,10 @@ _validating: contextvars.ContextVar[Any] = contextvars.ContextVar("acrux_otel.py
 
 def _on_tool_validate_error(original: Any) -> Any:
     @functools.wraps(original)
-    async def on_tool_validate_error(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def on_tool_validate_error(*args: Any, **kwargs: Any) -> Any:
         token = _validating.set(kwargs.get("call"))
         try:
-            return await original(self, *args, **kwargs)
+            return await original(*args, **kwargs)
         finally:
             _validating.reset(token)
 
@@ -180,15 +184,13 @@ def _on_tool_validate_error(original: Any) -> Any:
 
 
 def _record_exception(original: Any) -> Any:
-    @functools.wraps(original)
-    def _record_exception(span: Any, exc: BaseException, *args: Any, **kwargs: Any) -> Any:
+    def see(span: Any, exc: BaseException, *args: Any, **kwargs: Any) -> None:
         part = _validating.get()
         if part is not None and _framework.on:
             _framework.record(part.tool_name, classify_arguments(exc), call_id=part.tool_call_id, span=span)
             _Seen.of(part)
-        return original(span, exc, *args, **kwargs)
 
-    return _record_exception
+    return tolerant(see)(original)
 
 
 class PydanticAIInstrumentor(FrameworkInstrumentor):

@@ -9,7 +9,7 @@ from typing import Any
 
 from acrux_otel import ToolDefinition, Verdict
 from acrux_otel.seam import Call, classify_arguments, unknown_tool
-from acrux_otel_instrumentation.calls import Framework, binding_error, unwrapping
+from acrux_otel_instrumentation.calls import Framework, binding_error, given, unwrapping
 from acrux_otel_instrumentation.definitions import FrameworkDefinition
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
@@ -81,8 +81,9 @@ def _execute(original: Any) -> Any:
     watched = _framework.observed(_open_call, None, _failed)(original)
 
     @functools.wraps(original)
-    def execute_tool_call(self: Any, tool_name: str, arguments: Any) -> Any:
-        return (original if tool_name == "final_answer" else watched)(self, tool_name, arguments)
+    def execute_tool_call(*args: Any, **kwargs: Any) -> Any:
+        final = given(args, kwargs, 1, "tool_name") == "final_answer"
+        return (original if final else watched)(*args, **kwargs)
 
     return execute_tool_call
 

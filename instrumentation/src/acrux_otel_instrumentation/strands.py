@@ -14,7 +14,7 @@ from typing import Any
 
 from acrux_otel import Outcome, ToolDefinition, Verdict
 from acrux_otel.seam import Call, classify_arguments, mcp_failure, unknown_tool
-from acrux_otel_instrumentation.calls import Framework, passed_through, unwrapping
+from acrux_otel_instrumentation.calls import Framework, given, passed_through, unwrapping
 from acrux_otel_instrumentation.definitions import FrameworkDefinition
 from acrux_otel_instrumentation.instrumentor import FrameworkInstrumentor
 from acrux_otel_instrumentation.patching import Hook
@@ -50,9 +50,10 @@ def _described(tool: Any, name: str) -> ToolDefinition:
 
 def _run_tool(original: Any) -> Any:
     @functools.wraps(original)
-    async def run_tool(context: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    async def run_tool(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        context = given(args, kwargs, 0, "context")
         call = _begin(context)
-        events = original(context, *args, **kwargs)
+        events = original(*args, **kwargs)
         if call is None:
             async for event in events:
                 yield event
