@@ -128,6 +128,14 @@ def test_failures_and_warnings_survive_where_successes_do_not(gateway: StartGate
     assert {span.name for span in server.spans()} == {"failed", "warned"}
 
 
+def test_more_traces_than_the_sampler_holds_are_waited_for(gateway: StartGateway) -> None:
+    """At num_traces the sampler waits for decisions: no failed trace is thrown away undecided."""
+    server = gateway(ACRUX_OK_PERCENT="0", ACRUX_NUM_TRACES="10", ACRUX_DECISION_WAIT="1s")
+    post(server.http_endpoint, otlp({f"failed-{number}": failing("search") for number in range(25)}))
+    server.wait_for_spans(lambda span: True, count=25, timeout=30)
+    server.stop()
+
+
 def test_a_flood_of_one_tools_failures_does_not_hide_another(gateway: StartGateway) -> None:
     """Past the rate the flood is cut, and the one failure of a quiet tool is kept by its floor."""
     first_digit = {tool: int(md5(tool.encode()).hexdigest()[0], 16) // 2 for tool in ("search", "refund")}
