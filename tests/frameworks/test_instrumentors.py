@@ -9,10 +9,7 @@ import contextlib
 import importlib
 import importlib.metadata
 import logging
-import os
-import subprocess
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -338,40 +335,6 @@ def test_a_name_that_is_no_framework_is_refused() -> None:
     """A typing error says what there is."""
     with pytest.raises(ValueError, match=r"'langchian'.*acrux_langchain"):
         instrumentations.instrument("langchian")
-
-
-PROGRAM = """
-    import logging
-    logging.basicConfig(level=logging.WARNING)
-    from mcp.client.session import ClientSession
-    print("patched:", hasattr(ClientSession.call_tool, "__acrux_hook__"))
-"""
-
-
-@pytest.mark.parametrize(
-    ("disabled", "patched"), [("", True), ("acrux_mcp", False), ("acrux_langchain", True), ("*", False)]
-)
-def test_opentelemetry_instrument_loads_them_and_can_be_told_not_to(disabled: str, patched: bool) -> None:
-    """A program that nobody touched is instrumented; OTEL_PYTHON_DISABLED_INSTRUMENTATIONS works."""
-    pytest.importorskip("mcp")
-    pytest.importorskip("opentelemetry.instrumentation.auto_instrumentation")
-    environment = {
-        **os.environ,
-        "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": disabled,
-        "OTEL_TRACES_EXPORTER": "none",
-        "OTEL_METRICS_EXPORTER": "none",
-        "OTEL_LOGS_EXPORTER": "none",
-    }
-    command = Path(sys.executable).with_name("opentelemetry-instrument")
-    done = subprocess.run(
-        [str(command), sys.executable, "-c", textwrap.dedent(PROGRAM)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert f"patched: {patched}" in done.stdout, done.stderr
-    assert "acrux" not in done.stderr.lower()
 
 
 def test_a_tracer_provider_of_ones_own(exported: Exported) -> None:
