@@ -22,9 +22,12 @@ def load(target: str) -> None:
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
+    path = Path(target) if target.endswith(".py") else None
+    if path is not None and not path.is_file():
+        raise ValueError(f"there is no file {target!r}, seen from {here}")
     try:
-        if target.endswith(".py"):
-            _load_file(Path(target))
+        if path is not None:
+            _load_file(path)
         else:
             importlib.import_module(target)
     except Exception as error:
@@ -45,8 +48,6 @@ def load(target: str) -> None:
 
 
 def _load_file(path: Path) -> None:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}")
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
