@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import acrux_otel_instrumentation as instrumentations
 import pytest
 
 pytest.importorskip("claude_agent_sdk")
@@ -17,7 +18,7 @@ from acrux_otel.seam import current_call
 from acrux_otel.testing import record_calls
 from tests.conftest import Exported
 from tests.frameworks.rigs.claude_agent_sdk import server_with
-from tests.frameworks.rigs.mcp import connected, text_of
+from tests.frameworks.rigs.mcp import connected, raw_call, text_of
 
 
 @pytest.fixture(autouse=True)
@@ -68,3 +69,27 @@ async def test_a_tool_of_this_process_is_not_counted_by_its_message_again(everyw
         message_parser.parse_message(answers("a", "no such city", True))
     assert text_of(result) == "no such city"
     assert [(each.name, each.verdict.code) for each in calls] == [("forecast", "location_not_found")]
+
+
+@pytest.mark.parametrize("instrumented", ["before", "after"])
+async def test_a26_a_server_that_was_made_before_instrument_is_recorded(
+    instrumented: str, everywhere: Exported, instrument: Any
+) -> None:
+    """A26: whenever its server was made, a tool that raised has its verdict, and is counted once."""
+
+    async def forecast(arguments: dict[str, Any]) -> Any:
+        raise ConnectionRefusedError("nobody listens")
+
+    if instrumented == "after":
+        instrumentations.uninstrument("acrux_claude_agent_sdk", "acrux_mcp")
+    server = server_with(forecast)
+    if instrumented == "after":
+        instrument("acrux_claude_agent_sdk", "acrux_mcp")
+    async with connected(server) as client:
+        with record_calls() as calls:
+            await raw_call(client, "forecast", {"city": "Rome"})
+            await raw_call(client, "nope", {})
+    assert [(each.name, each.verdict.code) for each in calls] == [
+        ("forecast", "connection_refused"),
+        ("nope", "unknown_tool"),
+    ]

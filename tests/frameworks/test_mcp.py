@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("mcp")
 
 import mcp.types as types
-from mcp.client.session import ClientSession
 from pydantic import BaseModel
 
 from acrux_otel import ToolResult
@@ -21,7 +20,7 @@ from acrux_otel.seam import observe, unobserve
 from acrux_otel.testing import record_calls
 from tests.conftest import Exported
 from tests.frameworks import tools
-from tests.frameworks.rigs.mcp import V2, Server, connected, text_of
+from tests.frameworks.rigs.mcp import V2, Server, connected, raw_call, session_of, text_of
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -66,19 +65,6 @@ def low_level(answer: Any) -> Any:
         return answer(name, arguments)
 
     return server
-
-
-def session_of(client: Any) -> ClientSession:
-    return client.session if V2 else client
-
-
-async def raw_call(client: Any, name: str, arguments: dict[str, Any]) -> Any:
-    """A call as a client in another process makes it: nothing on this side is instrumented."""
-    params = types.CallToolRequestParams(name=name, arguments=arguments)
-    request: Any = types.CallToolRequest(params=params)
-    if not V2:
-        request = types.ClientRequest(request)
-    return await session_of(client).send_request(request, types.CallToolResult)
 
 
 def verdict(spans: Exported) -> tuple[Any, ...]:

@@ -247,16 +247,22 @@ def _request_ended(call: Call, result: Any) -> Verdict | None:
 
 def _is_frameworks_own(handler: Any) -> bool:
     """Whether the tools behind ``handler`` are functions, which are seen further inside."""
-    code = getattr(handler, "__code__", None)
-    cells = getattr(handler, "__closure__", None) or ()
-    if code is not None:
-        inner = dict(zip(code.co_freevars, cells, strict=False)).get("func")
-        if inner is not None:
-            handler = inner.cell_contents
+    inner = _cell(handler, "func")
+    if inner is not None:
+        handler = inner
     module = getattr(handler, "__module__", None) or ""
-    return module.partition(".")[0] in ("fastmcp", "claude_agent_sdk") or module.startswith(
+    if module.startswith("claude_agent_sdk."):
+        # A server that was made before instrument() is seen here or nowhere.
+        return hasattr(_cell(handler, "run_tool"), "__wrapped__")
+    return module.partition(".")[0] == "fastmcp" or module.startswith(
         ("mcp.server.mcpserver", "mcp.server.fastmcp", "mcp.server.extension")
     )
+
+
+def _cell(function: Any, name: str) -> Any:
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    cell = dict(zip(names, getattr(function, "__closure__", None) or (), strict=False)).get(name)
+    return cell.cell_contents if cell is not None else None
 
 
 # ---- a low-level server, 1.x -----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp
+import mcp.types as types
 
 from tests.frameworks.rig import NOT_THERE, Rig, declared
 
@@ -22,7 +23,7 @@ except ImportError:
 
     V2 = False
 
-__all__ = ["RIG", "V2", "Server", "ToolError", "connected", "text_of"]
+__all__ = ["RIG", "V2", "Server", "ToolError", "connected", "raw_call", "session_of", "text_of"]
 
 
 @asynccontextmanager
@@ -38,6 +39,20 @@ async def connected(server: Any) -> Any:
             getattr(server, "_mcp_server", server)
         ) as session:
             yield session
+
+
+def session_of(client: Any) -> Any:
+    """The session of what `connected` gave."""
+    return client.session if V2 else client
+
+
+async def raw_call(client: Any, name: str, arguments: dict[str, Any]) -> Any:
+    """A call as a client in another process makes it: nothing on this side is instrumented."""
+    params = types.CallToolRequestParams(name=name, arguments=arguments)
+    request: Any = types.CallToolRequest(params=params)
+    if not V2:
+        request = types.ClientRequest(request)
+    return await session_of(client).send_request(request, types.CallToolResult)
 
 
 def text_of(result: Any) -> str:
