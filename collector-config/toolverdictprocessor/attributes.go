@@ -38,6 +38,7 @@ const (
 	// only this processor writes these
 	attrNormalisedFrom = "acrux.tool.normalised_from"
 	attrLayerOf        = "acrux.tool.layer_of"
+	attrTraceVerdict   = "acrux.trace.verdict"
 	attrPartial        = "acrux.trace.partial"
 	attrStorm          = "acrux.trace.storm"
 	attrStormTool      = "acrux.trace.storm_tool"

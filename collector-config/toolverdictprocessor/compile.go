@@ -63,6 +63,11 @@ func (r *rules) compileEvidence(file *ruleFile) error {
 	for _, name := range file.AgentAttributes {
 		r.agentMask.add(r.keys.slot(name))
 	}
+	for _, row := range file.OwnWork {
+		s := r.keys.slot(row.Attribute)
+		r.ownWork = append(r.ownWork, ownWork{s, row.Values})
+		r.ownWorkMask.add(s)
+	}
 	for _, row := range file.Failed {
 		r.failed = append(r.failed, failedField{r.keys.slot(row.Attribute), row.Value})
 	}

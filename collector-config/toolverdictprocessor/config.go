@@ -56,6 +56,7 @@ const (
 
 	maxContentBytesLimit = 16 << 20
 	stormLimit           = 1_000_000
+	shortestWait         = time.Millisecond // a number without a unit is nanoseconds
 	waitLimit            = 24 * time.Hour
 )
 
@@ -89,8 +90,8 @@ func (c *Config) Validate() error {
 	if c.OverrideOK && !c.Normalise {
 		errs = append(errs, errors.New("override_ok is true and normalise is false; expected normalise: true, which is what writes statuses"))
 	}
-	if c.WaitDuration < 0 || c.WaitDuration > waitLimit {
-		errs = append(errs, fmt.Errorf("wait_duration is %s; expected 0s (not known) to %s: groupbytrace's own wait_duration", c.WaitDuration, waitLimit))
+	if c.WaitDuration != 0 && (c.WaitDuration < shortestWait || c.WaitDuration > waitLimit) {
+		errs = append(errs, fmt.Errorf("wait_duration is %s; expected 0s (not known) or %s to %s, with its unit: groupbytrace's own wait_duration", c.WaitDuration, shortestWait, waitLimit))
 	}
 	return errors.Join(append(errs, c.Storm.validate())...)
 }

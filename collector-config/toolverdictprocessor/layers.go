@@ -11,9 +11,9 @@ import (
 
 // layers folds the several spans that one call can make (an agent framework's, an MCP client's, an MCP
 // server's) into one: the outermost stands for the call. Two spans, one right above the other but for spans
-// that are no tool calls, are layers of one call when they name the same tool, no two call ids tell them
-// apart, and different parts of the stack made them: another scope or another span kind. A tool that
-// calls itself has the same scope and kind, and stays two calls.
+// that are neither tool calls nor a model's or an agent's, are layers of one call when they name the same
+// tool, no two call ids tell them apart, and different parts of the stack made them: another scope or another
+// span kind. A tool that calls itself has the same scope and kind, and stays two calls.
 type layers struct {
 	inner []int32
 	path  []int32

@@ -36,6 +36,31 @@ func TestOneCallInThreeSpansIsOneCall(t *testing.T) {
 	assert.Equal(t, spans[1].SpanID().String(), get(spans[3], attrLayerOf))
 }
 
+// A model or an agent between two tool spans proves that they are two calls, whatever they are called.
+func TestAnAgentBelowAToolMakesCallsOfItsOwn(t *testing.T) {
+	for name, between := range map[string]attrs{
+		"a model, GenAI":          {"gen_ai.operation.name": "chat"},
+		"an agent, GenAI":         {"gen_ai.operation.name": "invoke_agent"},
+		"a model, OpenInference":  {"openinference.span.kind": "LLM"},
+		"an agent, OpenInference": {"openinference.span.kind": "AGENT"},
+		"an agent, Traceloop":     {"traceloop.span.kind": "agent"},
+		"calls that it asked for": asks["openinference"],
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner := ourTool(5, 4, 60, "search", "ok", nil)
+			inner.parent = 4
+			spans := spansOf(run(t, defaults(), traceOf(agent,
+				sp{name: "search", id: 2, parent: 1, from: 1, to: 90, scope: "fw", attributes: openinference},
+				sp{name: "between", id: 3, parent: 2, from: 2, to: 80, attributes: between},
+				sp{name: "step", id: 4, parent: 3, from: 3, to: 70, attributes: attrs{"openinference.span.kind": "CHAIN"}},
+				inner,
+			)))
+			assert.Equal(t, int64(2), get(spans[0], attrCalls))
+			assert.Nil(t, get(spans[4], attrLayerOf))
+		})
+	}
+}
+
 // The verdict that a tool's owner wrote outranks its layers: the guard may have recovered.
 func TestTheOwnersVerdictOutranksItsLayers(t *testing.T) {
 	spans := spansOf(run(t, defaults(), traceOf(agent,

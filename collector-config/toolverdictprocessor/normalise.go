@@ -3,6 +3,7 @@
 package toolverdictprocessor
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -64,6 +65,22 @@ func (n *normaliser) read(span ptrace.Span, c *call) (tool, agent bool) {
 	return false, f.model || f.present&n.rules.agentMask != 0
 }
 
+// ownWork tells whether the span in hand, which is no tool call, begins work of its own: a model's or an agent's.
+func (n *normaliser) ownWork() bool {
+	f := &n.facts
+	if f.model || f.present&n.rules.ownWorkMask == 0 {
+		return f.model
+	}
+	for i := range n.rules.ownWork {
+		row := &n.rules.ownWork[i]
+		if f.present.has(row.attribute) && f.values[row.attribute].Type() == pcommon.ValueTypeStr &&
+			slices.Contains(row.values, f.values[row.attribute].Str()) {
+			return true
+		}
+	}
+	return false
+}
+
 func (n *normaliser) count() {
 	if n.facts.odd {
 		n.malformed++
@@ -99,6 +116,9 @@ func (n *normaliser) readOurs(span ptrace.Span, c *call) {
 	c.detail = f.text(slotErrorDetail)
 	c.retryable = f.truth(slotRetryable)
 	c.attempts, _ = f.integer(slotAttempts)
+	if c.attempts > maxAttempts {
+		f.odd, c.attempts = true, maxAttempts
+	}
 	if n.rollup {
 		c.args = n.arguments(nil)
 	}

@@ -128,10 +128,11 @@ func (w *workspace) keep(span ptrace.Span, scope string, tool, agent bool, c *ca
 	if agent {
 		w.agents[group] = true
 	}
+	ownWork := !tool && agent && w.normaliser.ownWork()
 	w.entries = append(w.entries, entry{
 		span: span, id: span.SpanID(), parentID: span.ParentSpanID(),
 		start: span.StartTimestamp(), end: span.EndTimestamp(), scope: scope,
-		call: at, group: group, kind: span.Kind(), model: w.normaliser.facts.model,
+		call: at, group: group, kind: span.Kind(), model: w.normaliser.facts.model, ownWork: ownWork,
 		warned: w.normaliser.facts.present.has(slotWarningType),
 	})
 }

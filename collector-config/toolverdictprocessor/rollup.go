@@ -81,8 +81,9 @@ func (r *rollup) count(s *summary, entries []entry, calls []call) {
 	s.outcome = outcomeOK
 	for i := range entries {
 		e := &entries[i]
-		// The status as it is now: the verdicts are written.
-		if e.span.Status().Code() == ptrace.StatusCodeError {
+		// The status as it is now: the verdicts are written. Instrumentations paint what was interrupted or
+		// cancelled too, and none of these is an error.
+		if e.span.Status().Code() == ptrace.StatusCodeError && (e.call == none || !calls[e.call].outcome.ended()) {
 			s.outcome = outcomeError
 			break
 		}
@@ -137,7 +138,8 @@ func (r *rollup) judgeWholeness(s *summary, carrier int32) {
 func (r *rollup) writeSummary(s *summary, e *entry, calls []call) {
 	span := e.span
 	w := summaryWriter{attributes: span.Attributes()}
-	w.attributes.EnsureCapacity(w.attributes.Len() + 10)
+	w.attributes.EnsureCapacity(w.attributes.Len() + 11)
+	w.attributes.PutStr(attrTraceVerdict, s.outcome.String())
 	w.text(attrTraceOutcome, s.outcome.String())
 	w.count(attrCalls, s.calls)
 	w.count(attrFailed, s.failed)

@@ -76,6 +76,8 @@ func TestTheTraceOutcomeFollowsOneRule(t *testing.T) {
 		"red by the root itself":        {[]sp{{name: "a", id: 1, status: statusError, attributes: agent.attributes}}, "error"},
 		"red under an OK":               {[]sp{agent, {name: "x", id: 2, parent: 1, status: statusOK, attributes: genai.with(attrs{"error.type": "tool_error"})}}, "error"},
 		"amber by any span":             {[]sp{agent, {name: "x", id: 2, parent: 1, attributes: attrs{"warning.type": "slow"}}}, "warning"},
+		"a pause painted red": {[]sp{agent, {name: "x", id: 2, parent: 1, status: statusError, attributes: openinference,
+			exceptions: []attrs{{"exception.type": "langgraph.errors.GraphInterrupt"}}}}, "ok"},
 		"cancelled is not red":          {[]sp{agent, ourTool(2, 1, 2, "a", "cancelled", nil)}, "ok"},
 		"not executed is not red":       {[]sp{agent, ourTool(2, 1, 2, "a", "not_executed", nil)}, "ok"},
 	} {
@@ -83,6 +85,13 @@ func TestTheTraceOutcomeFollowsOneRule(t *testing.T) {
 			assert.Equal(t, c.want, get(root(t, c.spans...), attrTraceOutcome))
 		})
 	}
+}
+
+// An absurd count of attempts is bounded.
+func TestAttemptsAreBounded(t *testing.T) {
+	absurd := attrs{"acrux.tool.attempts": int64(1) << 62}
+	got := root(t, agent, ourTool(2, 1, 2, "a", "ok", absurd), ourTool(3, 3, 4, "b", "ok", absurd), ourTool(4, 5, 6, "c", "ok", absurd))
+	assert.Equal(t, int64(3*(maxAttempts-1)), get(got, attrRetries))
 }
 
 // Foreign calls are summed up like our own.
@@ -121,6 +130,25 @@ func TestMarkRootPaintsOnlyOverUnset(t *testing.T) {
 	assert.Equal(t, statusUnset, tool.Status().Code(), "the status of a root that is a tool call tells of that call")
 	other := rootWith(statusUnset, true, sp{name: "chat", id: 2, parent: 1, status: statusError})
 	assert.Equal(t, "a span of this trace failed", other.Status().Message())
+}
+
+// The processor's own finding stands beside whatever summary is there, on one span of a trace: an earlier
+// summary counts the calls of one process, and a trace can hold several.
+func TestTheProcessorsVerdictIsOnOneSpanOfATrace(t *testing.T) {
+	http := sp{name: "POST /ask", id: 9, to: 2000}
+	under := agent
+	under.parent = 9
+	under.attributes = agent.attributes.with(attrs{attrTraceOutcome: "ok", attrCalls: int64(1), attrFailed: int64(0)})
+	spans := spansOf(run(t, defaults(), traceOf(http, under, ourTool(2, 1, 2, "a", "ok", nil),
+		sp{name: "chat", id: 3, parent: 1, status: statusError, attributes: attrs{"gen_ai.operation.name": "chat"}})))
+	assert.Equal(t, "error", get(spans[0], attrTraceVerdict))
+	assert.Equal(t, "ok", get(spans[1], attrTraceOutcome), "kept")
+	for _, span := range spans[1:] {
+		assert.Nil(t, get(span, attrTraceVerdict))
+	}
+	alone := root(t, sp{name: "a", id: 1, to: 9, attributes: under.attributes}, ourTool(2, 1, 2, "b", "error", nil))
+	assert.Equal(t, "ok", get(alone, attrTraceOutcome), "kept")
+	assert.Equal(t, "error", get(alone, attrTraceVerdict))
 }
 
 // A run summary that is there stays as it is.

@@ -7,6 +7,7 @@ type (
 	ruleFile struct {
 		Sources         []sourceRow           `yaml:"sources"`
 		AgentAttributes []string              `yaml:"agent_attributes"`
+		OwnWork         []ownWorkRow          `yaml:"own_work"`
 		Failed          []failedRow           `yaml:"failed"`
 		HTTPStatus      []string              `yaml:"http_status"`
 		JSONRPC         []string              `yaml:"json_rpc"`
@@ -51,6 +52,10 @@ type (
 	fieldRow struct {
 		Attribute string `yaml:"attribute"`
 		Path      string `yaml:"path"`
+	}
+	ownWorkRow struct {
+		Attribute string   `yaml:"attribute"`
+		Values    []string `yaml:"values"`
 	}
 	failedRow struct {
 		Attribute string `yaml:"attribute"`

@@ -67,6 +67,12 @@ type results struct {
 	shapes []*resultShape
 }
 
+// ownWork are the values of one attribute that say that a span begins work of its own.
+type ownWork struct {
+	attribute slot
+	values    []string
+}
+
 type resultShape struct {
 	is   []expectation
 	has  []string
@@ -87,6 +93,8 @@ type rules struct {
 	sourceMask     slotSet
 	jsonRPCMask    slotSet // sources whose error.type holds JSON-RPC numbers
 	agentMask      slotSet
+	ownWork        []ownWork
+	ownWorkMask    slotSet
 	failed         []failedField
 	httpStatus     []slot
 	jsonRPC        []slot

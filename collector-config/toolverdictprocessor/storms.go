@@ -30,6 +30,9 @@ type storms struct {
 	pool    []repetition
 }
 
+// codeCircuitOpen is what our guard says where it refused a call: nothing ran, and nobody was asked.
+const codeCircuitOpen = "circuit_open"
+
 // neighbours is how many calls around a failed one are looked at for the one it depended on: the calls of
 // one turn of a model stand together.
 const neighbours = 64
@@ -50,7 +53,7 @@ func (s *storms) find(cfg *StormConfig, order []int32, calls []call, entries []e
 			seen = &s.pool[len(s.pool)-1]
 			s.perCall[key] = seen
 		}
-		if c.outcome == outcomeNotExecuted {
+		if c.outcome == outcomeNotExecuted || c.errorCode == codeCircuitOpen {
 			seen.notExecuted++
 			continue
 		}

@@ -111,6 +111,14 @@ func TestResendsOfCallsThatDidNotRunAreExempt(t *testing.T) {
 	assert.Equal(t, int64(6), get(got, attrNotExecuted))
 }
 
+// What an open circuit refused asked nothing of the tool: it is no storm, and its resend is exempt.
+func TestRefusalsOfAnOpenCircuitAreNoStorm(t *testing.T) {
+	refused := func(int) attrs {
+		return hash("h").with(attrs{"outcome": "error", "errorType": "transport", "errorCode": "circuit_open"})
+	}
+	assert.Equal(t, noStorm, stormOf(root(t, calls(30, refused)...)))
+}
+
 // One call that did not run excuses one resend, no more.
 func TestOneCallThatDidNotRunExcusesOneResend(t *testing.T) {
 	got := root(t, calls(8, func(i int) attrs {

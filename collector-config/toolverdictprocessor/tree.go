@@ -24,10 +24,11 @@ type entry struct {
 	call      int32 // index of its call, or none
 	group     int32 // number of its trace
 	parent    int32 // its parent in the group, or none
-	tool      int32 // the nearest tool call above it, or none
+	tool      int32 // the nearest tool call above it with no own work between, or none
 	state     walk
 	kind      ptrace.SpanKind
 	model     bool
+	ownWork   bool // begins a model's or an agent's own work, and is no tool call
 	warned    bool // carries a warning, on whatever kind of span
 	duplicate bool
 }
@@ -111,7 +112,7 @@ func (t *tree) earlier(a, b int32) int32 {
 	return b
 }
 
-// climb finds the nearest tool call above a span and above all on its way up, each once. A way that
+// climb finds the tool call that a span is part of, and above all on its way up, each once. A way that
 // returns to itself is cut there.
 func (t *tree) climb(i int32) {
 	path := t.path[:0]
@@ -130,9 +131,10 @@ func (t *tree) climb(i int32) {
 		if e.parent == none {
 			continue
 		}
-		if above := &t.entries[e.parent]; above.call != none {
+		switch above := &t.entries[e.parent]; {
+		case above.call != none:
 			e.tool = above.call
-		} else {
+		case !above.ownWork:
 			e.tool = above.tool
 		}
 	}

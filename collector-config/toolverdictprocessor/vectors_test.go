@@ -125,7 +125,7 @@ var untold = map[string]string{
 	"pydantic-arguments":       "the class is the one raised inside a body: transform, validation_error",
 	"missing-argument":         "a TypeError, as a body raises it: tool_declared, type_error",
 	"malformed-json-arguments": "a JSONDecodeError, as a body raises it: transform, json_decode_error",
-	"unknown-tool":             "most frameworks make no span; MCP answers -32602: invalid_arguments",
+	"unknown-tool":             "most frameworks make no span; MCP answers with isError (tool_declared, tool_error) or -32602 (invalid_arguments)",
 	"result-schema-error":      "only the SDK enforces a result schema",
 	"result-schema-warn":       "only the SDK enforces a result schema",
 	"circuit-open":             "only our guard refuses a call",

@@ -37,6 +37,11 @@ func parseOutcome(name string) outcome {
 	return outcomeNone
 }
 
+// ended tells whether a call was ended from outside or on purpose, which is no error.
+func (o outcome) ended() bool {
+	return o == outcomeCancelled || o == outcomeInterrupted || o == outcomeClosed
+}
+
 // The closed list of error types.
 const (
 	typeTransport      = "transport"
@@ -88,6 +93,7 @@ const (
 
 	maxCode        = 64
 	maxName        = 256
+	maxAttempts    = 1_000_000
 	maxClass       = 1024
 	maxDetail      = 1024
 	maxDescription = 256
