@@ -12,7 +12,7 @@ import contextlib
 import contextvars
 import copy
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from acrux_otel import ToolDefinition, Verdict
@@ -132,6 +132,52 @@ def _call_tool(original: Any) -> Any:
     return call_tool
 
 
+def _run_json_stream(original: Any) -> Any:
+    """The tool's call is current while the tool works, not while its results are looked at."""
+
+    @functools.wraps(original)
+    async def run_json_stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        if not _framework.on:
+            async for item in original(*args, **kwargs):
+                yield item
+            return
+        outside = current_call()
+        _asked.set((args[0] if args else None, given(args, kwargs, 1, "args")))
+        items = original(*args, **kwargs)
+        try:
+            async for item in items:
+                call = current_call()
+                working = call is not None and call is not outside
+                if call is not None and working:
+                    _results[id(call)] = item
+                    call.leave()
+                try:
+                    yield item
+                finally:
+                    if call is not None and working:
+                        call.enter()
+        finally:
+            _asked.set(None)
+            await items.aclose()
+
+    return run_json_stream
+
+
+def _call_tool_stream(original: Any) -> Any:
+    @functools.wraps(original)
+    async def call_tool_stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        items = original(*args, **kwargs)
+        try:
+            async for item in items:
+                if _framework.on and getattr(item, "is_error", False):
+                    _see_unknown(*args, **kwargs)
+                yield item
+        finally:
+            await items.aclose()
+
+    return call_tool_stream
+
+
 def _see_unknown(
     workbench: Any,
     name: str,
@@ -163,9 +209,12 @@ class AutogenInstrumentor(FrameworkInstrumentor):
         yield from _HOOKS
 
 
+_WORKBENCH = "autogen_core.tools._static_workbench"
 _HOOKS = (
     Hook("autogen_core.tools._base", "BaseTool.run_json", _run_json),
     Hook("autogen_core.tools._base", "trace_tool_span", _trace_tool_span),
     Hook("autogen_core.tools._function_tool", "FunctionTool.run", _run_function),
-    Hook("autogen_core.tools._static_workbench", "StaticWorkbench.call_tool", _call_tool),
+    Hook("autogen_core.tools._base", "BaseStreamTool.run_json_stream", _run_json_stream, optional=True),
+    Hook(_WORKBENCH, "StaticWorkbench.call_tool", _call_tool),
+    Hook(_WORKBENCH, "StaticStreamWorkbench.call_tool_stream", _call_tool_stream, optional=True),
 )
