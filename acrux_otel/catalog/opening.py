@@ -44,7 +44,9 @@ def open_catalog(given: str | Catalog | None = None) -> Catalog:
     if name.lower() == _ACRUXCORE or name.lower().startswith(("http://", "https://")):
         return _over_http(name)
     if "://" not in name:
-        raise ValueError(f"catalog is {name[:80]!r}; {_EXPECTED}")
+        may_be_secret = ":" in name or "@" in name  # a URL that was mistyped, with a password in it
+        told = "cannot be read (it is not shown)" if may_be_secret else f"is {name[:80]!r}"
+        raise ValueError(f"catalog {told}; {_EXPECTED}")
     return _in_database(name)
 
 

@@ -257,7 +257,8 @@ def test_argument_then_configure_then_the_variable_then_acruxcore(
 @pytest.mark.parametrize(
     ("named", "told"),
     [
-        ("nonsense", "expected 'acruxcore', a database .* or a server"),
+        ("nonsense", "catalog is 'nonsense'; expected 'acruxcore', a database .* or a server"),
+        ("postgresql:/ada:geheim@host/x", r"catalog cannot be read \(it is not shown\); expected"),
         ("acruxcore", "set ACRUXCORE_BASE_URL"),
         ("mysql://x/y", "expected sqlite or postgresql"),
         (7, "a int; expected"),
@@ -265,8 +266,9 @@ def test_argument_then_configure_then_the_variable_then_acruxcore(
     ],
 )
 def test_a_name_of_no_catalog_is_one_clear_error(named: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=told) as caught:
         acrux.sync(get_weather, catalog=named)
+    assert "geheim" not in str(caught.value)
 
 
 # -- bad input ------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ __all__ = ["Database", "sqlite_url"]
 
 _PATIENCE: Final = 30.0  # seconds for which a locked SQLite file is waited for
 _WRITES: Final = "acrux_writes"
+_DRIVERS: Final = {"sqlite": "pysqlite", "postgresql": "psycopg"}
 
 
 class Database:
@@ -36,7 +37,8 @@ class Database:
 
     def __init__(self, url: str | URL) -> None:
         self._url = _checked(url)
-        self.label = self._url.render_as_string(hide_password=True)
+        # A query may hold a password as well.
+        self.label = self._url.set(query={}).render_as_string(hide_password=True)
         self.dialect = self._url.get_backend_name()
         self._lock = threading.Lock()
         self._engine: sa.Engine | None = None
@@ -106,34 +108,47 @@ def sqlite_url(path: Path) -> URL:
 
 
 def _checked(text: str | URL) -> URL:
+    """The URL with its driver. No message shows what may be a password.
+
+    Raises:
+        ValueError: it cannot be used.
+    """
     try:
         url = make_url(text)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):
         raise ValueError(
             "the catalog's URL cannot be read; expected sqlite:///path/to/file.db, "
             "postgresql://user@host/database, http(s)://host/api/v1 or acruxcore"
         ) from None
-    backend = url.get_backend_name()
-    if backend == "postgres":
-        url, backend = url.set(drivername="postgresql"), "postgresql"
-    if backend == "postgresql":
-        if url.drivername == "postgresql":
-            url = url.set(drivername="postgresql+psycopg")
-    elif backend == "sqlite":
-        if url.database in (None, "", ":memory:"):
-            raise ValueError(
-                "the catalog sqlite:// keeps nothing; name a file, as in sqlite:///path/to/file.db"
-            )
-    else:
+    backend, _, driver = url.drivername.partition("+")
+    backend = "postgresql" if backend == "postgres" else backend
+    if backend not in _DRIVERS:
         raise ValueError(f"the catalog's URL names {backend!r}; expected sqlite or postgresql")
-    return url
+    if driver not in ("", _DRIVERS[backend]):
+        raise ValueError(f"the catalog's URL names the driver {driver!r}; leave it out: {backend}://…")
+    if backend == "sqlite":
+        _check_sqlite(url)
+    elif "@" in (url.host or ""):
+        raise ValueError("the catalog's URL has an @ in its user or password; write it as %40")
+    return url.set(drivername=f"{backend}+{_DRIVERS[backend]}" if backend == "postgresql" else backend)
+
+
+def _check_sqlite(url: URL) -> None:
+    if url.database in (None, "", ":memory:"):
+        raise ValueError("the catalog sqlite:// keeps nothing; name a file, as in sqlite:///path/to/file.db")
+    if url.host or url.username or url.password:
+        raise ValueError("the catalog's URL needs three slashes before a file: sqlite:///path/to/file.db")
+    if url.query:
+        raise ValueError("the catalog's URL has a query, which a SQLite file does not take; leave it out")
 
 
 def _engine(url: URL) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
     try:
-        return sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+        return sa.create_engine(
+            url, pool_pre_ping=True, hide_parameters=True, connect_args={"connect_timeout": 10}
+        )
     except ImportError as missing:
         raise CatalogError(
             f"a catalog on PostgreSQL needs {missing.name}; "
@@ -150,7 +165,8 @@ def _sqlite(url: URL) -> sa.Engine:
             f"catalog {url.database}: its folder cannot be made ({error.strerror})"
         ) from None
     url = url.set(database=str(Path(str(url.database)).expanduser()))
-    engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE, "check_same_thread": False})
+    options = {"timeout": _PATIENCE, "check_same_thread": False}
+    engine = sa.create_engine(url, hide_parameters=True, connect_args=options)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:
