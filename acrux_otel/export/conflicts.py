@@ -29,6 +29,7 @@ _VARIABLES: Final = (
     "BACKEND",
     "CAPTURE",
     "CATALOG",
+    "CATALOG_KEY",
     "CATALOG_MODE",
     "ENDPOINT",
     "EXIT_TIMEOUT",
@@ -40,6 +41,8 @@ _VARIABLES: Final = (
     "PAYLOAD_LIMIT",
     "PROTOCOL",
     "SERVICE_NAME",
+    "STORM_DETECTION",
+    "UP_KEY",
 )
 # Each makes a tracer provider of its own at start; what comes first decides.
 _RIVALS: Final = ("ddtrace", "elastic-apm", "newrelic", "logfire", "azure-monitor-opentelemetry")
