@@ -78,8 +78,8 @@ func TestTheTraceOutcomeFollowsOneRule(t *testing.T) {
 		"amber by any span":             {[]sp{agent, {name: "x", id: 2, parent: 1, attributes: attrs{"warning.type": "slow"}}}, "warning"},
 		"a pause painted red": {[]sp{agent, {name: "x", id: 2, parent: 1, status: statusError, attributes: openinference,
 			exceptions: []attrs{{"exception.type": "langgraph.errors.GraphInterrupt"}}}}, "ok"},
-		"cancelled is not red":          {[]sp{agent, ourTool(2, 1, 2, "a", "cancelled", nil)}, "ok"},
-		"not executed is not red":       {[]sp{agent, ourTool(2, 1, 2, "a", "not_executed", nil)}, "ok"},
+		"cancelled is not red":    {[]sp{agent, ourTool(2, 1, 2, "a", "cancelled", nil)}, "ok"},
+		"not executed is not red": {[]sp{agent, ourTool(2, 1, 2, "a", "not_executed", nil)}, "ok"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, c.want, get(root(t, c.spans...), attrTraceOutcome))

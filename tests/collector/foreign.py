@@ -116,7 +116,9 @@ def expected(vector: str) -> dict[str, Any]:
     return {names.get(key, key): case[key] for key in kept if key in case}
 
 
-def otlp(spans: dict[str, tuple[str, Foreign]], service: str = "foreign") -> dict[str, Any]:
+def otlp(
+    spans: dict[str, tuple[str, Foreign]], service: str = "foreign", **resource_attributes: Any
+) -> dict[str, Any]:
     """An OTLP request: span name -> (source, how the call ended); each span is a trace of its own."""
     now = time.time_ns()
     encoded = []
@@ -140,7 +142,8 @@ def otlp(spans: dict[str, tuple[str, Foreign]], service: str = "foreign") -> dic
                 "status": {"code": foreign.status, "message": foreign.description},
             }
         )
-    resource = {"attributes": _attributes({"service.name": service})}
+    named = {key.replace("_", "."): value for key, value in resource_attributes.items()}
+    resource = {"attributes": _attributes({"service.name": service, **named})}
     scope = {"scope": {"name": "foreign"}, "spans": encoded}
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
 

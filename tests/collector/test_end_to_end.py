@@ -112,6 +112,16 @@ def test_the_stock_gateway_makes_foreign_failures_findable(
     server.stop()
 
 
+def test_a_warning_without_text_shows_its_code(gateway: StartGateway, jaeger: Jaeger, service: str) -> None:
+    """Jaeger's Warnings section has the code and the text, or the code alone where nothing was captured."""
+    server = gateway(CONFIGS / "to_jaeger.yaml", **to_jaeger(jaeger))
+    verdict = {"acrux.tool.outcome": "warning", "errorType": "tool_declared", "errorCode": "stale"}
+    post(server.http_endpoint, otlp({"bare": ("genai", Foreign({**verdict, "errorDetail": None}))}, service))
+    (trace,) = jaeger.api.find(service, count=1)
+    assert trace.spans[0].warnings == ["stale"]
+    server.stop()
+
+
 def failing(tool: str) -> tuple[str, Foreign]:
     return "genai", Foreign({"gen_ai.tool.name": tool}, ERROR, exception="ValueError")
 
@@ -119,13 +129,16 @@ def failing(tool: str) -> tuple[str, Foreign]:
 def test_failures_and_warnings_survive_where_successes_do_not(gateway: StartGateway) -> None:
     """With no share for traces that went well, the failed and the warned one are kept, and nothing else."""
     server = gateway(ACRUX_OK_PERCENT="0")
-    warned = Foreign({"warning.type": "stale_data", "warning.message": "a day old"})
+    said = {"warning.type": "stale_data", "warning.message": "a day old"}
+    warned = Foreign(said)
+    no_tool = Foreign({**said, "gen_ai.operation.name": "chat"})
     spans = {f"ok-{number}": ("genai", Foreign()) for number in range(50)}
     post(server.http_endpoint, otlp({**spans, "failed": failing("search"), "warned": ("genai", warned)}))
-    server.wait_for_spans(lambda span: True, count=2)
+    post(server.http_endpoint, otlp({"warned, no tool": ("genai", no_tool)}))
+    server.wait_for_spans(lambda span: True, count=3)
     time.sleep(0.5)
     server.stop()
-    assert {span.name for span in server.spans()} == {"failed", "warned"}
+    assert {span.name for span in server.spans()} == {"failed", "warned", "warned, no tool"}
 
 
 def test_more_traces_than_the_sampler_holds_are_waited_for(gateway: StartGateway) -> None:

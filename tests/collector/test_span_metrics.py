@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 from backends.servers import Collector
+from otlp_receivers import run_program
 
 from .conftest import CONFIGS, StartGateway
 from .foreign import ERROR, Foreign, otlp, post
@@ -39,6 +40,27 @@ def counted(server: Collector, metric: str, calls: int) -> dict[frozenset[tuple[
         time.sleep(0.2)
         found = points(server, metric)
     return found
+
+
+def bad_utf8(server: Collector) -> None:
+    """One call of a tool whose name is no UTF-8, as protobuf: JSON could not carry it."""
+    name = b"\xffname"
+    attribute = _field(1, b"gen_ai.tool.name") + _field(2, _field(1, name))
+    kind = _field(1, b"gen_ai.operation.name") + _field(2, _field(1, b"execute_tool"))
+    span = _field(1, bytes(range(1, 17))) + _field(2, bytes(range(1, 9))) + _field(5, b"bad")
+    span += _field(9, attribute) + _field(9, kind)
+    service = _field(1, _field(1, b"service.name") + _field(2, _field(1, b"bytes")))
+    body = _field(1, _field(1, service) + _field(2, _field(2, span)))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    headers = {"Content-Type": "application/x-protobuf"}
+    with opener.open(urllib.request.Request(f"{server.http_endpoint}/v1/traces", body, headers), timeout=10):
+        pass
+
+
+def _field(number: int, value: bytes) -> bytes:
+    assert len(value) < 128 * 128
+    size = [len(value)] if len(value) < 128 else [len(value) % 128 + 128, len(value) // 128]
+    return bytes([number * 8 + 2, *size]) + value
 
 
 def declared(tool: str, code: str) -> tuple[str, Foreign]:
@@ -91,6 +113,68 @@ def test_a_call_that_did_not_run_and_a_layer_are_no_calls(gateway: StartGateway)
     assert list(points(server, "acrux_span_calls_total").values()) == [1.0]
     ((labels, _),) = found.items()
     assert {("gen_ai_tool_name", "search"), ("acrux_tool_outcome", "ok"), ("job", "calls")} <= labels
+    server.stop()
+
+
+def test_processes_of_one_program_are_counted_together(gateway: StartGateway) -> None:
+    """Resources that differ in what is no label make one series, and do not overwrite each other in it."""
+    server = gateway()
+    for pid, calls in ((1, 5), (2, 1), (1, 1), (2, 1)):
+        post(
+            server.http_endpoint,
+            otlp({f"s{n}": declared("t", "c") for n in range(calls)}, "java", process_pid=pid),
+        )
+        time.sleep(0.4)
+    found = counted(server, "acrux_span_calls_total", 8)
+    assert list(found.values()) == [8.0]
+    server.stop()
+
+
+def test_refusals_of_an_open_circuit_have_an_outcome_of_their_own(gateway: StartGateway) -> None:
+    """What our guard refused never ran: it is no failure of the tool, and no latency of it."""
+    server = gateway()
+    refused = {"errorType": "transport", "errorCode": "circuit_open", "acrux.tool.outcome": "error"}
+    spans = {"ran": declared("t", "c"), "refused": ("genai", Foreign(refused, ERROR))}
+    post(server.http_endpoint, otlp(spans, "guarded"))
+    outcomes = {dict(labels)["acrux_tool_outcome"] for labels in counted(server, "acrux_span_calls_total", 2)}
+    assert outcomes == {"error", "refused"}
+    server.stop()
+
+
+def test_labels_are_bounded_and_valid(gateway: StartGateway) -> None:
+    """A name of any length, an outcome that is none and bytes that are no UTF-8 can be scraped."""
+    server = gateway()
+    spans = {
+        "long": ("genai", Foreign({"gen_ai.tool.name": "x" * 100_000})),
+        "odd": ("genai", Foreign({"acrux.tool.outcome": "nonsense"})),
+    }
+    post(server.http_endpoint, otlp(spans, "odd"))
+    bad_utf8(server)
+    labels = [dict(each) for each in counted(server, "acrux_span_calls_total", 3)]
+    assert {label["acrux_tool_outcome"] for label in labels} == {"ok", "other"}
+    assert sorted({len(label["gen_ai_tool_name"]) for label in labels}) == [5, len("search"), 256]
+    server.stop()
+
+
+RUN_IN_RUN: Final = """
+acrux.configure("nested", endpoint=sys.argv[1])
+with acrux.run("outer"):
+    with acrux.run("inner"):
+        find("Paris")
+    find("Atlantis")
+"""
+
+
+def test_a_trace_of_several_runs_is_one_trace(gateway: StartGateway) -> None:
+    """With toolverdict a trace is counted once, by what was found of all of it."""
+    server = gateway(CONFIGS / "toolverdict.yaml")
+    done = run_program(RUN_IN_RUN, server.http_endpoint)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = counted(server, "acrux_trace_calls_total", 1)
+    time.sleep(0.5)
+    assert list(points(server, "acrux_trace_calls_total").values()) == [1.0]
+    ((labels, _),) = found.items()
+    assert ("acrux_trace_outcome", "error") in labels
     server.stop()
 
 
