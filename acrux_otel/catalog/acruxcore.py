@@ -82,6 +82,8 @@ class AcruxCoreCatalog:
         """
         check_definition(definition, changelog)
         check_alias(alias)
+        if not self.whole:
+            _check_executor(definition)
         body = {
             "name": definition.name,
             **wire.definition_json(definition, whole=self.whole),
@@ -212,6 +214,16 @@ class ServerCatalog(AcruxCoreCatalog):
         """What happened to a tool, newest first."""
         path = f"{_tool(tool_id)}/history?{urlencode({'page': page, 'limit': limit})}"
         return self._page(wire.read_event, path, "history")
+
+
+def _check_executor(definition: Definition) -> None:
+    """AcruxCore itself runs a tool whose executor is ``http``, so it must know the request."""
+    executor = definition.executor
+    if executor.get("type") == "http" and not ("url" in executor and "method" in executor):
+        raise InvalidTool(
+            f"tool {definition.name!r}: AcruxCore takes an http executor only with its url and method; "
+            "add the version there by hand, and follow it with sync=False"
+        )
 
 
 def _tool(tool_id: str) -> str:

@@ -121,6 +121,21 @@ def test_the_first_call_syncs_every_loaded_tool(url: str, catalog: SqlCatalog, h
     assert catalog.tool("never_called").version_count == 1
 
 
+def test_the_batch_runner_syncs_before_any_call(url: str, catalog: SqlCatalog) -> None:
+    """It knows the tools: a turn without a call is enough, and `flush` waits for what it began."""
+    program = """
+        told(results=acrux.run_tool_calls([], [get_weather]))
+        told(flushed=acrux.flush(30))
+        get_weather("Pune")
+        told(versions=versions())
+    """
+    ran = run(program, ACRUX_OTEL_CATALOG=url)
+    assert ran.warnings == []
+    version = catalog.version(catalog.tool("get_weather").id, 1)
+    assert ran.told == [{"results": []}, {"flushed": True}, {"versions": [version.id]}]
+    assert catalog.tool("never_called").version_count == 1
+
+
 def test_without_a_catalog_nothing_of_it_is_imported() -> None:
     ran = run(
         """

@@ -116,6 +116,21 @@ def test_what_the_catalog_would_refuse_is_refused_before_anything_is_sent(
     assert stub.requests == []
 
 
+def test_acruxcore_is_sent_no_http_executor_that_it_could_not_run(
+    stub: Stub, acruxcore: AcruxCoreCatalog
+) -> None:
+    """It demands url and method; our own server runs nothing and keeps what it is told."""
+    stub.answer(200, SYNCED)
+    bare = dataclasses.replace(WEATHER, executor={"type": "http"})
+    with pytest.raises(InvalidTool, match="http executor only with its url and method.*sync=False"):
+        acruxcore.sync(bare)
+    assert stub.requests == []
+    whole = {"type": "http", "url": "https://api.example.com/weather", "method": "GET"}
+    acruxcore.sync(dataclasses.replace(WEATHER, executor=whole))
+    ServerCatalog(stub.url, KEY).sync(bare)
+    assert [body["executor"] for *_, body in stub.requests] == [whole, {"type": "http"}]
+
+
 # -- what is repeated -----------------------------------------------------------------------------------
 
 
