@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +21,7 @@ from acrux_otel.cli.reporting import (
 )
 
 if TYPE_CHECKING:
-    from acrux_otel.catalog import Browsable, Event, Resolved, SqlCatalog
+    from acrux_otel.catalog import Browsable, Event, Ref, Resolved, SqlCatalog
 
 __all__ = ["register"]
 
@@ -119,15 +121,17 @@ def history(
     as_json: _Json = False,
 ) -> None:
     """Show what happened to a tool, newest first: who, when, what."""
-    from acrux_otel.catalog import wire
+    from acrux_otel.catalog import Ref, wire
 
     with errors_in_one_line(), opened(catalog) as found:
-        events = found.history(found.tool(name).id, page, limit)
+        with _advised(found, Ref(name)):
+            tool = found.tool(name)
+        events = found.history(tool.id, page, limit)
         if as_json:
             print_json(wire.page_json(events, wire.event_json))
             return
         print_table(
-            ("when", "who", "what", "alias", "version", "change", "from", "changelog"),
+            ("when (UTC)", "who", "what", "alias", "version", "change", "from", "changelog"),
             [_event_row(each) for each in events],
         )
 
@@ -159,9 +163,12 @@ def promote(
     as_json: _Json = False,
 ) -> None:
     """Make an alias point at a version, such as: promote get_weather@staging production."""
-    from acrux_otel.catalog import wire
+    from acrux_otel.catalog import Ref, wire
 
     with errors_in_one_line(), opened(catalog) as found:
+        if alias.isdecimal():
+            name = Ref.parse(ref).name
+            raise ValueError(f"{alias!r} looks like a version; write: promote {name}:{alias} production")
         resolved = _resolved(found, ref)
         moved = found.promote(resolved.tool_id, alias, resolved.version_number)
         if as_json:
@@ -235,7 +242,41 @@ def _listening(address: str) -> None:
 def _resolved(catalog: Browsable, text: str) -> Resolved:
     from acrux_otel.catalog import Ref
 
-    return catalog.resolve([Ref.parse(text)])[0]
+    ref = Ref.parse(text)
+    with _advised(catalog, ref):
+        return catalog.resolve([ref])[0]
+
+
+@contextmanager
+def _advised(catalog: Browsable, ref: Ref) -> Iterator[None]:
+    """What is not there is told with what there is."""
+    from acrux_otel.catalog import NotFound
+
+    try:
+        yield
+    except NotFound as missing:
+        raise ValueError(f"{missing}{_what_there_is(catalog, ref)}") from None
+
+
+def _what_there_is(catalog: Browsable, ref: Ref) -> str:
+    from difflib import get_close_matches
+
+    from acrux_otel.catalog import NotFound
+
+    try:
+        tool = catalog.tool(ref.name)
+    except NotFound:
+        near = get_close_matches(ref.name, [each.name for each in catalog.tools(None, 1, 100)], 3)
+        return f"; did you mean {' or '.join(near)}?" if near else ""
+    if ref.version is None:
+        return (
+            f"; {tool.name} has the aliases {', '.join(tool.aliases)}"
+            if tool.aliases
+            else "; it has no version yet"
+        )
+    if tool.latest_version == 1:
+        return f"; {tool.name} has the version 1 only"
+    return f"; {tool.name} has the versions 1 to {tool.latest_version}"
 
 
 def _numbered(found: Resolved) -> str:

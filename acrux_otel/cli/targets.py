@@ -25,6 +25,9 @@ def load(target: str) -> None:
     path = Path(target) if target.endswith(".py") else None
     if path is not None and not path.is_file():
         raise ValueError(f"there is no file {target!r}, seen from {here}")
+    module, colon, _ = target.partition(":")
+    if colon and path is None:
+        raise ValueError(f"{target!r} names an object; expected its module, {module}")
     try:
         if path is not None:
             _load_file(path)

@@ -144,6 +144,7 @@ def test_what_acruxcore_does_not_keep_is_no_drift(terminal: Terminal) -> None:
     [
         ("shop.nothing", "there is no module 'shop.nothing'; expected package.module or path/to/file.py"),
         ("nothing.py", "there is no file 'nothing.py'"),
+        ("shop.tools:pay", "'shop.tools:pay' names an object; expected its module, shop.tools"),
         ("json", "json loads no decorated tool; name the module whose functions have @acrux.tool"),
         ("broken", "broken cannot be imported: ZeroDivisionError: division by zero ("),
         ("needs", "needs cannot be imported: ModuleNotFoundError: No module named 'not_there'"),
@@ -209,7 +210,9 @@ def test_a_catalog_is_looked_through_and_promoted(terminal: Terminal) -> None:
 
     promoted = terminal.run("catalog", "promote", "get_weather@staging", "production")
     assert promoted.out == "get_weather@production is now version 1\n"
-    rows = [line.split() for line in terminal.run("catalog", "history", "get_weather").out.splitlines()[1:]]
+    head, *lines = terminal.run("catalog", "history", "get_weather").out.splitlines()
+    assert head.startswith("when (UTC)")
+    rows = [line.split() for line in lines]
     assert [row[3:8] for row in rows] == [
         ["promote", "production", "2", "->", "1"],
         ["commit", "production", "1", "->", "2"],
@@ -235,16 +238,24 @@ def test_every_view_has_a_form_for_programs(terminal: Terminal) -> None:
     ("words", "told"),
     [
         (("show", "nope"), "the catalog has no nope@production"),
+        (("show", "get_wether"), "the catalog has no get_wether@production; did you mean get_weather?"),
+        (("show", "pay:9"), "the catalog has no pay:9; pay has the versions 1 to 2"),
+        (("show", "pay@canary"), "the catalog has no pay@canary; pay has the aliases production, staging"),
+        (("diff", "pay:1", "pay:3"), "the catalog has no pay:3; pay has the versions 1 to 2"),
+        (("history", "pai"), "the catalog has no tool 'pai'; did you mean pay?"),
+        (("promote", "pay", "1"), "'1' looks like a version; write: promote pay:1 production"),
         (("show", "a@b:c@"), "the catalog has no a@b:c@"),
         (("show", ":3"), "':3' is no reference to a tool; expected NAME, NAME@alias or NAME:version"),
         (("history", "nope"), "the catalog has no tool 'nope'"),
-        (("promote", "pay:9", "production"), "the catalog has no pay:9"),
+        (("promote", "pay:9", "production"), "the catalog has no pay:9; pay has the versions 1 to 2"),
         (("list", "--catalog", "http://127.0.0.1:9/x"), "cannot be reached"),
         (("list", "--catalog", "nonsense"), "expected 'acruxcore', a database"),
         (("serve",), "no key can use this catalog yet; make one with: acrux-otel catalog keys create NAME"),
     ],
 )
 def test_a_mistake_is_one_line(terminal: Terminal, words: tuple[str, ...], told: str) -> None:
+    for name, parameters in (("get_weather", {}), ("pay", {}), ("pay", {"type": "object"})):
+        terminal.catalog().sync(Definition(name, parameters))
     done = terminal.run("catalog", *words)
     assert (done.code, done.out) == (2, "")
     assert told in done.err.splitlines()[-1]
