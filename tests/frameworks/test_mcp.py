@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 pytest.importorskip("mcp")
 
 import mcp.types as types
+from mcp.client.session import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from pydantic import BaseModel
 
 from acrux_otel import ToolResult
@@ -95,6 +98,37 @@ async def test_a05_an_error_result_is_an_error_with_a_type(
     async with connected(low_level(lambda name, arguments: failed_result(content))) as client:
         await client.call_tool("forecast", {"city": "Rome"})
     assert verdict(everywhere) == ("error", "tool_declared", "tool_error", description)
+
+
+REMOTE = """
+try:
+    from mcp.server.mcpserver import MCPServer as Server
+except ImportError:
+    from mcp.server.fastmcp import FastMCP as Server
+server = Server("weather")
+
+@server.tool()
+def forecast(city: str) -> str:
+    if city == "Nowhere":
+        raise LookupError("there is no Nowhere")
+    return city
+
+server.run()
+"""
+
+
+async def test_a05_the_error_of_a_server_in_another_process_is_the_tools(everywhere: Exported) -> None:
+    """A05: all that comes back is isError and a text, and that is enough for the client's span."""
+    server = StdioServerParameters(command=sys.executable, args=["-c", REMOTE])
+    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        await session.call_tool("forecast", {"city": "Nowhere"})
+        outcome, error_type, code, description = verdict(everywhere)
+        assert (outcome, error_type, code) == ("error", "tool_declared", "tool_error")
+        assert description.startswith("Error executing tool forecast")
+        everywhere.clear()
+        await session.call_tool("forecast", {"city": "Rome"})
+    assert verdict(everywhere)[0] == "ok"
 
 
 async def test_a05_a_protocol_error_is_not_the_tool_speaking(everywhere: Exported) -> None:
