@@ -30,9 +30,10 @@ FAILED: Final = (
     'rate(acrux_span_calls_total{job=~"$job", gen_ai_tool_name=~"$tool", acrux_tool_outcome="error"}'
     "[$__rate_interval])"
 )
+OF_JOB: Final = ' && resource.service.name =~ "$job" }'
 SECONDS: Final = (
-    "sum by (le, gen_ai_tool_name) (rate("
-    'acrux_span_duration_seconds_bucket{job=~"$job", gen_ai_tool_name=~"$tool"}[$__rate_interval]))'
+    "sum by (le, gen_ai_tool_name) (rate(acrux_span_duration_seconds_bucket"
+    '{job=~"$job", gen_ai_tool_name=~"$tool", acrux_tool_outcome!="refused"}[$__rate_interval]))'
 )
 
 
@@ -75,8 +76,8 @@ PANELS: Final = (
         (12, 4, 4, 4),
         "percentunit",
         {
-            "": 'sum(rate(acrux_trace_calls_total{job=~"$job", acrux_trace_partial="true"}[$__range]))'
-            ' / sum(rate(acrux_trace_calls_total{job=~"$job"}[$__range]))'
+            "": '(sum(rate(acrux_trace_calls_total{job=~"$job", acrux_trace_partial="true"}[$__range]))'
+            ' or vector(0)) / sum(rate(acrux_trace_calls_total{job=~"$job"}[$__range]))'
         },
     ),
     Panel(
@@ -150,7 +151,7 @@ PANELS: Final = (
         "The backlog that programs report.",
         (16, 24, 8, 8),
         "short",
-        {"{{job}}": 'sum by (job) (acrux_run_backlog{job=~"$job"})'},
+        {"{{job}}": 'max by (job) (acrux_run_backlog{job=~"$job"})'},
     ),
     Panel(
         "traces",
@@ -158,7 +159,7 @@ PANELS: Final = (
         f"Any span in them failed. {PARTIAL}",
         (0, 32, 12, 8),
         "",
-        {"": '{ span.acrux.trace.outcome = "error" && resource.service.name =~ "$job" }'},
+        {"": '{ (span.acrux.trace.verdict = "error" || span.acrux.trace.outcome = "error")' + OF_JOB},
     ),
     Panel(
         "traces",
@@ -166,7 +167,7 @@ PANELS: Final = (
         "Calls of the chosen tools.",
         (12, 32, 12, 8),
         "",
-        {"": '{ span.acrux.tool.outcome = "error" && span.gen_ai.tool.name =~ "$tool" }'},
+        {"": '{ span.acrux.tool.outcome = "error" && span.gen_ai.tool.name =~ "$tool"' + OF_JOB},
     ),
     Panel(
         "traces",
@@ -174,7 +175,7 @@ PANELS: Final = (
         f"No span failed, and a call carries a warning. {PARTIAL}",
         (0, 40, 12, 8),
         "",
-        {"": '{ span.acrux.trace.outcome = "warning" && resource.service.name =~ "$job" }'},
+        {"": '{ (span.acrux.trace.verdict = "warning" || span.acrux.trace.outcome = "warning")' + OF_JOB},
     ),
     Panel(
         "traces",
@@ -182,7 +183,7 @@ PANELS: Final = (
         f"Only with the processor toolverdict. {PARTIAL}",
         (12, 40, 12, 8),
         "",
-        {"": "{ span.acrux.trace.storm = true || span.acrux.trace.wrong_retries > 0 }"},
+        {"": "{ (span.acrux.trace.storm = true || span.acrux.trace.wrong_retries > 0)" + OF_JOB},
     ),
 )
 
