@@ -59,6 +59,7 @@ lint: $(STAMP)  ## ruff, strict mypy, the typing test
 bench: $(STAMP) ## ratios against bare OpenTelemetry, written to benchmarks/README.md
 	@$(BIN)/python benchmarks/run.py
 	@$(BIN)/python benchmarks/framework_overhead.py
+	@$(BIN)/python benchmarks/catalog_sync.py
 
 backends: $(STAMP) ## build the Jaeger and the collector that the end-to-end tests use (needs Go)
 	@$(BIN)/python collector-config/build_backends.py
