@@ -26,8 +26,8 @@ def watched(everywhere: Exported, instrument: Any) -> None:
     instrument("acrux_claude_agent_sdk", "acrux_mcp")
 
 
-def asks(id: str, name: str) -> dict[str, Any]:
-    block = {"type": "tool_use", "id": id, "name": name, "input": {"command": "ls"}}
+def asks(id: str, name: str, **arguments: Any) -> dict[str, Any]:
+    block = {"type": "tool_use", "id": id, "name": name, "input": arguments or {"command": "ls"}}
     return {"type": "assistant", "message": {"role": "assistant", "model": "m", "content": [block]}}
 
 
@@ -55,20 +55,46 @@ def test_a_tool_of_the_cli_is_a_call_from_its_request_to_its_answer(everywhere: 
     assert [each.id for each in calls] == ["b", "a"]
 
 
+def test_a_call_of_the_cli_that_is_never_answered_ends_with_its_turn(everywhere: Exported) -> None:
+    """A turn that was interrupted leaves no open call behind, and touches no other session's."""
+    for id, session in (("a", "one"), ("b", "two")):
+        message_parser.parse_message({**asks(id, "Bash"), "session_id": session})
+    message_parser.parse_message(
+        {
+            "type": "result",
+            "subtype": "success",
+            "duration_ms": 1,
+            "duration_api_ms": 1,
+            "is_error": False,
+            "num_turns": 1,
+            "session_id": "one",
+        }
+    )
+    assert [(each.outcome, each.status) for each in everywhere] == [("cancelled", "UNSET")]
+    message_parser.parse_message(answers("b", "fine", False))
+    assert [each.outcome for each in everywhere] == ["cancelled", "ok"]
+    assert current_call() is None
+
+
 async def test_a_tool_of_this_process_is_not_counted_by_its_message_again(everywhere: Exported) -> None:
-    """The CLI tells of in-process tools too, under a prefix; those have their call where they run."""
+    """The CLI tells of in-process tools too, under a prefix; the call is where they run, and has its id."""
 
     async def forecast(arguments: dict[str, Any]) -> Any:
         return ToolResult.error("location_not_found", "no such city")
 
     server = server_with(forecast)
     with record_calls() as calls:
-        message_parser.parse_message(asks("a", "mcp__weather__forecast"))
+        message_parser.parse_message(asks("a", "mcp__weather__forecast", city="Rome"))
+        message_parser.parse_message(asks("b", "mcp__weather__forecast", city="Atlantis"))
         async with connected(server) as client:
             result = await client.call_tool("forecast", {"city": "Atlantis"})
-        message_parser.parse_message(answers("a", "no such city", True))
+            await client.call_tool("forecast", {"city": "Oslo"})
+        message_parser.parse_message(answers("b", "no such city", True))
     assert text_of(result) == "no such city"
-    assert [(each.name, each.verdict.code) for each in calls] == [("forecast", "location_not_found")]
+    assert [(each.name, each.verdict.code, each.id) for each in calls] == [
+        ("forecast", "location_not_found", "b"),
+        ("forecast", "location_not_found", None),
+    ]
 
 
 @pytest.mark.parametrize("instrumented", ["before", "after"])

@@ -10,9 +10,9 @@ import sys
 from collections import OrderedDict
 from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
-from acrux_otel import Outcome, ToolDefinition
+from acrux_otel import Outcome, ToolDefinition, Verdict
 from acrux_otel.seam import Call, classify_arguments, current_call, mcp_failure, unknown_tool
 from acrux_otel_instrumentation.calls import Framework, changed, given, tolerant
 from acrux_otel_instrumentation.definitions import FrameworkDefinition, annotations_from
@@ -27,7 +27,18 @@ _framework = Framework("claude_agent_sdk")
 
 # ---- tools in this process -------------------------------------------------------------------------------
 
+_KEPT: Final = 1000  # calls whose answer never came
 _own_tools: set[str] = set()
+_asked: OrderedDict[str, tuple[str, Any]] = OrderedDict()  # what a message asked of them, by the call's id
+
+
+def _id_of(name: str, arguments: Any) -> str | None:
+    """The id under which the model asked for this, if its message has been read by now."""
+    for id, asked in list(_asked.items()):
+        if asked == (name, arguments):
+            _asked.pop(id, None)
+            return id
+    return None
 
 
 def _build_tool_server(original: Any) -> Any:
@@ -47,12 +58,13 @@ def _watched(wire_tools: Any, run_tool: Any) -> Any:
         known[name] = dataclasses.replace(tool, handler=_shaped(tool.handler))
 
     def opening(name: str, arguments: Any) -> Call:
-        tool = listed.get(name)
+        tool, id = listed.get(name), _id_of(name, arguments)
         if tool is None:
-            return _framework.open(_framework.definitions.named(name), arguments=arguments, catalogued=False)
+            unknown = _framework.definitions.named(name)
+            return _framework.open(unknown, call_id=id, arguments=arguments, catalogued=False)
         function = getattr(known[name].handler, "__wrapped__", None)
         definition = _framework.definitions.of(tool, name, lambda: _described(tool, function))
-        return _framework.open(definition, arguments=arguments, function=function)
+        return _framework.open(definition, call_id=id, arguments=arguments, function=function)
 
     return _framework.observed(opening, lambda call, result: mcp_failure(result))(run_tool)
 
@@ -105,7 +117,7 @@ def _see_error_result(*args: Any, **kwargs: Any) -> None:
 
 # ---- tools of the CLI ------------------------------------------------------------------------------------
 
-_pending: OrderedDict[str, Call] = OrderedDict()
+_pending: OrderedDict[str, tuple[Call, str | None]] = OrderedDict()  # with the session
 
 
 def _parse_message(original: Any) -> Any:
@@ -123,27 +135,52 @@ def _parse_message(original: Any) -> Any:
 
 
 def _see_message(message: Any) -> None:
+    session = getattr(message, "session_id", None)
+    if type(message).__name__ == "ResultMessage":
+        for id, (_, asked_in) in list(_pending.items()):
+            if asked_in == session:
+                _end_unanswered(id)  # the turn was interrupted
+        return
     content = getattr(message, "content", None)
     for block in content if isinstance(content, list) else ():
         kind = type(block).__name__
-        if kind == "ToolUseBlock" and block.name.rpartition("__")[2] not in _own_tools:
-            call = _framework.open(
-                _framework.definitions.named(block.name),
-                call_id=block.id,
-                arguments=block.input,
-                catalogued=False,
-            )
-            call.leave()
-            _pending[block.id] = call
-            if len(_pending) > 1000:  # calls whose answer never came
-                _pending.popitem(last=False)
-        elif kind == "ToolResultBlock" and block.tool_use_id in _pending:
-            call = _pending.pop(block.tool_use_id)
-            call.enter()
-            said = mcp_failure(SimpleNamespace(is_error=block.is_error, content=block.content))
-            if said is not None:
-                call.declare(said)
-            call.ok(block.content)
+        if kind == "ToolUseBlock":
+            _see_use(block, session)
+        elif kind == "ToolResultBlock":
+            _see_result(block)
+
+
+def _see_use(block: Any, session: str | None) -> None:
+    own = block.name.rpartition("__")[2]
+    if own in _own_tools:
+        _asked[block.id] = own, block.input
+        if len(_asked) > _KEPT:
+            _asked.popitem(last=False)
+        return
+    definition = _framework.definitions.named(block.name)
+    call = _framework.open(definition, call_id=block.id, arguments=block.input, catalogued=False)
+    call.leave()
+    _pending[block.id] = call, session
+    if len(_pending) > _KEPT:
+        _end_unanswered(next(iter(_pending)))
+
+
+def _see_result(block: Any) -> None:
+    _asked.pop(block.tool_use_id, None)
+    call, _ = _pending.pop(block.tool_use_id, (None, None))
+    if call is None:
+        return
+    call.enter()
+    said = mcp_failure(SimpleNamespace(is_error=block.is_error, content=block.content))
+    if said is not None:
+        call.declare(said)
+    call.ok(block.content)
+
+
+def _end_unanswered(id: str) -> None:
+    call, _ = _pending.pop(id)
+    call.enter()
+    call.declared(Verdict(Outcome.CANCELLED))
 
 
 class ClaudeAgentSDKInstrumentor(FrameworkInstrumentor):
