@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from acrux_otel.catalog.containment import gaps
 from acrux_otel.catalog.model import Change, Definition
+from acrux_otel.catalog.nullable import nullable_spelt_out
 from acrux_otel.definition.fingerprint import canonical, contract
 
 if TYPE_CHECKING:
@@ -70,15 +71,20 @@ def drift(old: Definition | ToolDefinition, new: Definition | ToolDefinition) ->
     if _same_contract(before, after):
         return Drift(Change.DESCRIPTION, (), edits)
     reasons = (
-        *gaps(after.parameters, before.parameters, "parameters", arguments=True),
-        *gaps(_anything(before.result), _anything(after.result), "result", arguments=False),
+        *gaps(_arguments(after), _arguments(before), "parameters", arguments=True),
+        *gaps(_result(before), _result(after), "result", arguments=False),
         *_broken_promises(before.annotations, after.annotations),
     )
     return Drift(Change.BREAKING if reasons else Change.COMPATIBLE, reasons, edits)
 
 
-def _anything(schema: Mapping[str, Any] | None) -> Any:
-    return True if schema is None else schema
+def _arguments(one: Definition) -> Any:
+    """Arguments are an object, whether or not their schema says so."""
+    return {"type": "object", **nullable_spelt_out(one.parameters)}
+
+
+def _result(one: Definition) -> Any:
+    return True if one.result is None else nullable_spelt_out(one.result)
 
 
 def _same_contract(before: Definition, after: Definition) -> bool:

@@ -3,7 +3,7 @@
 
 Only what can be proved counts: a keyword that is not understood here must be the same on both sides.
 Defaults and wording do not matter. That a schema does not forbid other properties is no promise: it says
-nothing about a property that nobody has named yet.
+nothing about a property that nobody has named yet. Only an argument that names none takes any.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def gaps(wide: Any, narrow: Any, where: str, *, arguments: bool) -> list[str]:
         Lines that tell the change, old value before new.
     """
     try:
-        return list(dict.fromkeys(_Comparison(wide, narrow, arguments).gaps(wide, narrow, where, 0)))
+        comparison = _Comparison(wide, narrow, where, arguments)
+        return list(dict.fromkeys(comparison.gaps(wide, narrow, where, 0)))
     except _TooLarge:
         return [f"{where}: too large or too deep to compare"]
     except Exception:  # a catalog takes any object as a schema
@@ -76,8 +77,8 @@ class _TooLarge(Exception):
 
 
 class _Comparison:
-    def __init__(self, wide: Any, narrow: Any, arguments: bool) -> None:
-        self._wide, self._narrow, self._arguments = wide, narrow, arguments
+    def __init__(self, wide: Any, narrow: Any, where: str, arguments: bool) -> None:
+        self._wide, self._narrow, self._where, self._arguments = wide, narrow, where, arguments
         self._assumed: set[tuple[int, int]] = set()
         self._kept: list[Any] = []  # keeps the ids in `_assumed` from being used again
         self._texts: dict[int, tuple[Any, str]] = {}  # the schema keeps its id from being used again
@@ -268,6 +269,8 @@ class _Comparison:
 
     def _properties(self, wide: Any, narrow: Any, path: str, depth: int) -> list[str]:
         found = []
+        if self._arguments and path != self._where and _takes_any_names(narrow):
+            narrow = {**narrow, "additionalProperties": True}
         required = {*narrow.get("required", ())}
         mine, theirs = wide.get("properties", {}), narrow.get("properties", {})
         for name in sorted({*wide.get("required", ())} - required, key=str):
@@ -402,6 +405,11 @@ def _disjoint(one: Any, other: Any, root: Any) -> bool:
 def _names_all(schema: Mapping[str, Any]) -> bool:
     """Whether an object's properties are all that it is meant to have; alternatives name their own."""
     return not {"additionalProperties", "anyOf", "oneOf", "allOf"} & {*schema}
+
+
+def _takes_any_names(schema: Mapping[str, Any]) -> bool:
+    named = {"properties", "patternProperties", "additionalProperties"} & {*schema}
+    return schema.get("type") == "object" and not any(schema[keyword] != {} for keyword in named)
 
 
 def _kinds(schema: Mapping[str, Any]) -> set[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from acrux_otel.catalog.checks import REFS_LIMIT, check_alias, check_definition
 from acrux_otel.catalog.errors import InvalidTool, NotFound
 from acrux_otel.catalog.model import PRODUCTION, Change, Definition, Ref, Resolved, SyncResult
+from acrux_otel.catalog.nullable import nullable_spelt_out
 from acrux_otel.catalog.protocol import Browsable, Catalog
 from acrux_otel.catalog.reordered import has_joined_default, reordered_defaults
 from acrux_otel.tool import Tool
@@ -81,7 +82,7 @@ def follow(tool: Tool, found: Resolved) -> None:
     if schema is not None:
         from acrux_otel.definition.conformance import check_schema
 
-        usable = _nullable_spelt_out(schema)
+        usable = nullable_spelt_out(schema)
         wrong = check_schema(usable)
         if wrong:
             warn_once(
@@ -180,17 +181,3 @@ def _as_result(made: Plan, found: Resolved) -> SyncResult:
         found.version_id,
         Change.NONE,
     )
-
-
-def _nullable_spelt_out(schema: Any) -> Any:
-    """AcruxCore reads OpenAPI's ``nullable: true``, which JSON Schema does not know."""
-    if isinstance(schema, list):
-        return [_nullable_spelt_out(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {key: _nullable_spelt_out(one) for key, one in schema.items()}
-    if schema.get("nullable") is True and isinstance(schema.get("type"), str):
-        made["type"] = [schema["type"], "null"]
-        if isinstance(schema.get("enum"), list):
-            made["enum"] = [*schema["enum"], None]
-    return made

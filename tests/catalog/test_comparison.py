@@ -75,6 +75,7 @@ def _arguments(**properties: Any) -> Definition:
 
 
 A = {"type": "string"}
+FREE = {"type": "object"}
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,16 @@ A = {"type": "string"}
         (_arguments(a={**A, "maxLength": 9}), _arguments(a={**A, "maxLength": 8}), BREAKING),
         (_arguments(a=A), _arguments(a={**A, "pattern": "^a"}), BREAKING),
         (_arguments(a=A), _arguments(a={**A, "format": "date"}), BREAKING),
+        (_arguments(a=FREE), _arguments(a={**FREE, "additionalProperties": False}), BREAKING),
+        (_arguments(a=FREE), _arguments(a={**FREE, "additionalProperties": {"type": "integer"}}), BREAKING),
+        (_arguments(a=FREE), _arguments(a={**FREE, "properties": {"k": A}}), BREAKING),
+        (_arguments(a={**FREE, "properties": {"k": A}}), _arguments(a=FREE), BREAKING),
+        (_arguments(a=FREE), _arguments(a={**FREE, "additionalProperties": True}), COMPATIBLE),
+        (_arguments(a={**A, "nullable": True}), _arguments(a=A), BREAKING),
+        (_arguments(a=A), _arguments(a={**A, "nullable": True}), COMPATIBLE),
+        (Definition("t", {}), _arguments(), COMPATIBLE),
+        (Definition("t", {"properties": {"a": A}}), _arguments(a=A), COMPATIBLE),
+        (_arguments(), Definition("t", {}), COMPATIBLE),
         (_arguments(a={"const": 1}), _arguments(a={"enum": [1, 2]}), COMPATIBLE),
         (_arguments(a={"const": 1}), _arguments(a={"type": "integer", "minimum": 2}), BREAKING),
     ],
@@ -176,6 +187,13 @@ class Optional(BaseModel):
 )
 def test_a_result_may_gain_a_field_and_lose_none(old: Any, new: Any, change: Change) -> None:
     assert compare(_results(old), _results(new)) is change
+
+
+def test_a_result_that_may_be_null_now_breaks() -> None:
+    """AcruxCore's ``nullable`` says it, and results are checked by it."""
+    text, or_null = ({"type": "string"}, {"type": "string", "nullable": True})
+    assert compare(Definition("t", {}, result=text), Definition("t", {}, result=or_null)) is BREAKING
+    assert compare(Definition("t", {}, result=or_null), Definition("t", {}, result=text)) is COMPATIBLE
 
 
 def test_a_result_schema_may_come_and_must_not_go() -> None:
@@ -278,7 +296,7 @@ _SCALARS = st.one_of(
         lambda values: {"enum": values},
         st.lists(st.sampled_from(["a", 1, None, True]), min_size=1, max_size=3),
     ),
-    st.sampled_from([{"type": "null"}, {"type": "boolean"}, {}, {"type": ["string", "null"]}]),
+    st.sampled_from([{"type": "null"}, {"type": "boolean"}, {}, {"type": ["string", "null"]}, FREE]),
 )
 
 
