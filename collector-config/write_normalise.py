@@ -34,11 +34,14 @@ HEADER: Final = """\
 MARKED: Final = (
     'span.attributes["acrux.tool.outcome"] == nil and span.attributes["acrux.tool.normalised_from"] != nil'
 )
+SCRATCH: Final = ("class", "message", "escaped", "failed", "declared", "text")
 FOUND: Final = 'span.cache["verdict"]'
 OPEN: Final = f"{FOUND} == nil"
 STATUS: Final = 'span.cache["status"]'
 TOOL: Final = 'span.cache["tool"]'
 NAME_BYTES: Final = 256  # toolverdict's maxName
+CONTENT_BYTES: Final = 256 << 10  # its max_content_bytes, as it is by default
+ITEMS: Final = 8  # of a list that are looked at for the text of a result
 PROTOCOL: Final = 'span.cache["protocol"]'
 ERROR_TYPES: Final = "transport|http_status|tool_declared|schema_mismatch|transform|provider_error"
 
@@ -61,6 +64,11 @@ def inside(value: str, path: str) -> str:
         elif key != "#":
             keys.append(f"[{quoted(key)}]")
     return value + "".join(keys)
+
+
+def lacks(name: str) -> str:
+    """The condition that an attribute is no text, or an empty one."""
+    return f'({attribute(name)} == nil or not IsString({attribute(name)}) or {attribute(name)} == "")'
 
 
 def one_of(subject: str, names: Iterable[str], before: str = "") -> str:
@@ -132,7 +140,7 @@ EVENT: Final = [
     ' where IsString(spanevent.attributes["exception.message"])',
     'set(span.attributes["acrux.tmp.escaped"], false)',
     'set(span.attributes["acrux.tmp.escaped"], true) where spanevent.attributes["exception.escaped"] == true'
-    ' or IsMatch(spanevent.attributes["exception.escaped"], "^[Tt]rue$")',
+    ' or IsMatch(spanevent.attributes["exception.escaped"], "(?i)^true$")',
 ]
 
 
@@ -181,11 +189,10 @@ def failed_or_not(rules: dict[str, Any]) -> Iterator[str]:
         is_warning,
         f"({attribute('errorType')} == nil or {no_type})",
     )
-    yield put(
-        attribute("errorCode"), attribute("warning.type"), is_warning, f"{attribute('errorCode')} == nil"
-    )
+    no_code = lacks("errorCode")
+    yield put(attribute("errorCode"), attribute("warning.type"), is_warning, no_code)
     yield from slug(attribute("errorCode"), is_warning)
-    no_detail = f"{attribute('errorDetail')} == nil"
+    no_detail = lacks("errorDetail")
     said = f"IsString({attribute('warning.message')})"
     yield put(attribute("errorDetail"), attribute("warning.message"), is_warning, no_detail, said)
     yield put(attribute("errorDetail"), attribute("errorCode"), is_warning, no_detail)
@@ -202,7 +209,8 @@ def results(rules: dict[str, Any], undecided: str) -> Iterator[str]:
         yield 'delete_key(span.cache, "content")'
         yield put(
             content, f"ParseJSON({value})", undecided, f"{declared} == nil",
-            f'IsString({value}) and HasPrefix({value}, "{{") and IsMatch({value}, "rror")',
+            f'IsString({value}) and HasPrefix({value}, "{{") and Len({value}) <= {CONTENT_BYTES}',
+            f'IsMatch({value}, "rror")',
         )  # fmt: skip
         for row in rules["results"]:
             if name not in row["attributes"]:
@@ -211,16 +219,41 @@ def results(rules: dict[str, Any], undecided: str) -> Iterator[str]:
                 f"{inside(content, path)} == {'true' if want is True else quoted(want)}"
                 for path, want in row["is"].items()
             ]
-            wants += [f"{inside(content, path)} != nil" for path in row["has"]]
-            text = inside(content, row["text"])
+            wants += [
+                f"IsList({inside(content, path)})"
+                if path.endswith("#")
+                else f"{inside(content, path)} != nil"
+                for path in row["has"]
+            ]
             there = [f"{content} != nil", f"{declared} == nil", *wants]
-            yield put('span.attributes["acrux.tmp.text"]', text, *there, f"IsString({text})")
+            yield from text_of(content, row["text"], there)
             yield put(declared, "true", *there)
+
+
+def text_of(content: str, path: str, there: list[str]) -> Iterator[str]:
+    """The text for a person: a field, or a field of the first of a list's items that is of a kind."""
+    target = 'span.attributes["acrux.tmp.text"]'
+    chosen = re.fullmatch(r'([^#]+)\.#\((\w+)=="(\w+)"\)\.(\w+)', path)
+    if chosen is None:
+        text = inside(content, path)
+        yield put(target, text, *there, f"IsString({text})")
+        return
+    items, kind, wanted, field = inside(content, chosen[1]), chosen[2], chosen[3], chosen[4]
+    for place in range(ITEMS):
+        item = f"{items}[{place}]"
+        is_it = f'Len({items}) > {place} and {item}["{kind}"] == {quoted(wanted)}'
+        yield put(
+            target, f'{item}["{field}"]', *there, f"{target} == nil", is_it, f'IsString({item}["{field}"])'
+        )
 
 
 def slug(target: str, *conditions: str) -> Iterator[str]:
     """Make any text an errorCode, as the SDK does."""
     where = " and ".join(conditions)
+    is_one = f'IsMatch({target}, "^[a-z0-9_]{{1,64}}$")'
+    yield f'set(span.cache["slug"], false) where {where}'
+    yield f'set(span.cache["slug"], true) where {where} and {is_one}'
+    where += ' and span.cache["slug"] == false'
     for pattern, new in (
         ("([a-z0-9])([A-Z])", "$${1}_$${2}"),
         ("([A-Z]+)([A-Z][a-z])", "$${1}_$${2}"),
@@ -242,7 +275,8 @@ def numbers(rules: dict[str, Any]) -> Iterator[str]:
     for name in rules["json_rpc"]:
         number = attribute(name)
         fits = f'(IsInt({number}) or IsMatch({number}, "^-?[0-9]{{1,10}}$"))'
-        yield put(PROTOCOL, f"Int({number})", f"{PROTOCOL} == nil", f"{number} != nil", fits)
+        not_ok = f"Int({number}) != 0"
+        yield put(PROTOCOL, f"Int({number})", f"{PROTOCOL} == nil", f"{number} != nil", fits, not_ok)
     number, value = 'span.cache["number"]', 'span.cache["value"]'
     yield put(number, f"Int({value})", f'IsMatch({value}, "^-?[0-9]{{1,10}}$")')
     fits = f"{PROTOCOL} == nil and {number} != nil"
@@ -398,6 +432,8 @@ def write(rules: dict[str, Any]) -> Iterator[str]:
         code,
     ):
         yield put(detail, source, f'({detail} == nil or {detail} == "") and {source} != nil')
+    for pattern, new in (("\\x00", ""), ("\\x{FFFD}", "\ufffd")):
+        yield f"replace_pattern({detail}, {quoted(pattern)}, {quoted(new)}) where {detail} != nil"
     yield "truncate_all(span.cache, 1024)"
     yield put(attribute("errorDetail"), detail)
     yield "truncate_all(span.cache, 256)"
@@ -430,16 +466,26 @@ def render() -> str:
     rules = yaml.safe_load(RULES.read_text("utf-8"))
     is_tool = " or ".join(f"{attribute(s['attribute'])} == {quoted(s['value'])}" for s in rules["sources"])
     unjudged = f"{attribute('acrux.tool.outcome')} == nil and ({is_tool})"
+    marked = f"{MARKED} and ({is_tool})"
     failed = 'span.attributes["acrux.tmp.failed"] == true'
+    forged = [f"{attribute(f'acrux.tmp.{name}')} != nil" for name in SCRATCH]
     lines = [
         HEADER + "error_mode: ignore",
         "trace_statements:",
+        *group(
+            "Names that the groups below hand things on in, where a sender has made them up.", "span",
+            [*forged, f"{attribute('acrux.tool.normalised_from')} != nil and {unjudged}"],
+            [
+                'delete_matching_keys(span.attributes, "^acrux\\\\.tmp\\\\.")',
+                f'delete_key(span.attributes, "acrux.tool.normalised_from") where {unjudged}',
+            ],
+        ),
         *group("Which spans are tool calls.", "span", [unjudged], identity(rules)),
         *group(
             "The last exception is the one that ended the call.", "spanevent",
-            [f'spanevent.name == "exception" and {MARKED}'], EVENT,
+            [f'spanevent.name == "exception" and {marked}'], EVENT,
         ),
-        *group("Whether the call failed.", "span", [MARKED], failed_or_not(rules)),
+        *group("Whether the call failed.", "span", [marked], failed_or_not(rules)),
         *group("Of what kind the failure is.", "span", [failed], of_what_kind(rules)),
         *group(
             "What the groups handed to each other.", "span", ['span.attributes["acrux.tmp.class"] != nil'],

@@ -3,6 +3,7 @@
 package toolverdictprocessor
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -86,7 +87,9 @@ func (n *normaliser) resultSaysFailed() (string, bool) {
 			continue
 		}
 		for _, shape := range r.shapes {
-			if shape.fits(value) {
+			// gjson reads what was cut, or goes on in prose, as far as it goes. The standard library's check
+			// does not recurse.
+			if shape.fits(value) && json.Valid([]byte(value)) {
 				return gjson.Get(value, shape.text).String(), true
 			}
 		}
@@ -94,10 +97,10 @@ func (n *normaliser) resultSaysFailed() (string, bool) {
 	return "", false
 }
 
-func (s *resultShape) fits(json string) bool {
+func (s *resultShape) fits(content string) bool {
 	for i := range s.is {
 		want := &s.is[i]
-		got := gjson.Get(json, want.path)
+		got := gjson.Get(content, want.path)
 		switch {
 		case want.isBool:
 			if !got.IsBool() || got.Bool() != want.truth {
@@ -108,7 +111,7 @@ func (s *resultShape) fits(json string) bool {
 		}
 	}
 	for _, p := range s.has {
-		if !gjson.Get(json, p).Exists() {
+		if !gjson.Get(content, p).Exists() {
 			return false
 		}
 	}

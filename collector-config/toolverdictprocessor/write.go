@@ -44,7 +44,7 @@ func (n *normaliser) writeVerdict(span ptrace.Span, v *verdict) {
 	if _, exists := attributes.Get(attrSemconvError); !exists {
 		attributes.PutStr(attrSemconvError, v.errorType)
 	}
-	if v.retryable != unknown {
+	if _, exists := attributes.Get(attrRetryable); !exists && v.retryable != unknown {
 		attributes.PutBool(attrRetryable, v.retryable == yes)
 	}
 	if v.status != 0 {

@@ -46,7 +46,7 @@ class Foreign:
     description: str = ""
     exception: str | None = None
     message: str = "m"
-    escaped: bool = False
+    escaped: str = ""
 
 
 def raised(class_name: str, **attributes: Any) -> Foreign:
@@ -127,7 +127,7 @@ def otlp(
         if foreign.exception is not None:
             said = {"exception.type": foreign.exception, "exception.message": foreign.message}
             if foreign.escaped:
-                said["exception.escaped"] = "True"  # Python's SDK writes text
+                said["exception.escaped"] = foreign.escaped
             events = [{"name": "exception", "timeUnixNano": str(now), "attributes": _attributes(said)}]
         encoded.append(
             {

@@ -71,6 +71,13 @@ def named(name: str) -> dict[str, Any]:
     }
 
 
+def result(text: str) -> Foreign:
+    """A captured result wherever a vocabulary keeps it."""
+    return Foreign(
+        dict.fromkeys(("output.value", "gen_ai.tool.call.result", "traceloop.entity.output"), text)
+    )
+
+
 LONG: Final = "å" * 200  # 400 bytes
 
 EXTRA: Final = {
@@ -90,12 +97,24 @@ EXTRA: Final = {
     "MCP's result": Foreign(
         {"gen_ai.tool.call.result": '{"isError": true, "content": [{"type": "text", "text": "no"}]}'}
     ),
+    "Anthropic's result": result('{"type":"tool_result","is_error":true,"tool_use_id":"t","content":"no"}'),
+    "a flag beside a text": result('{"isError": true, "content": "no"}'),
+    "a cut result": result('{"isError": true, "content": ['),
+    "a result with more behind it": result('{"isError": true, "content": []} and so on'),
+    "names of ours, forged": Foreign({"acrux.tmp.failed": True, "acrux.tool.normalised_from": "somebody"}),
+    "an exception of ours, forged": Foreign({"acrux.tmp.class": "KeyError", "acrux.tmp.escaped": True}),
+    "an image before the text": result(
+        '{"isError": true, "content": [{"type": "image"}, {"type": "image"}, {"type": "text", "text": "no"}]}'
+    ),
+    "a result without text": result('{"is_error": true, "content": []}'),
+    "a result of 300 KB": result(json.dumps({"isError": True, "content": [], "filler": "x" * 300_000})),
     "an error of the data": Foreign({"output.value": '{"isError": true}'}),
     "cut JSON": Foreign({"output.value": '{"error": "no'}),
     "OK over a failure": Foreign({"error.type": "tool_error"}, OK),
     "OK over an exception": Foreign({}, OK, exception="ValueError"),
     "OK over a cancellation": Foreign({}, OK, exception="asyncio.exceptions.CancelledError"),
-    "escaped": Foreign({}, exception="ValueError", escaped=True),
+    "escaped in capitals": Foreign({}, exception="ValueError", escaped="TRUE"),
+    "escaped": Foreign({}, exception="ValueError", escaped="True"),
     "handled": Foreign({}, exception="ValueError"),
     "typed status alone": Foreign({"http.response.status_code": 503}),
     "old typed status": Foreign({"http.status_code": 404}),
@@ -120,6 +139,13 @@ EXTRA: Final = {
     "MCP's error": Foreign({"error.type": "-32602"}, ERROR, exception="mcp.shared.exceptions.McpError"),
     "HTTP class without status": raised("httpx.HTTPStatusError"),
     "owner's verdict": Foreign({"errorType": "transport", "errorCode": "Rate-Limited"}, ERROR),
+    "owner's word on retrying": Foreign({"acrux.tool.retryable": True, "http.response.status_code": 404}),
+    "owner's code between underscores": Foreign({"errorType": "transform", "errorCode": "__a__"}, ERROR),
+    "owner's code too long": Foreign({"errorType": "transform", "errorCode": "ab_" * 40}, ERROR),
+    "owner's empty code": Foreign({"errorCode": "", "warning.type": "stale"}),
+    "owner's code of the wrong type": Foreign({"errorCode": 7, "warning.type": "stale"}),
+    "NUL in a text": Foreign({}, ERROR, exception="ValueError", message="a\x00b"),
+    "JSON-RPC's no error": Foreign({"rpc.response.status_code": 0}, ERROR),
     "owner's status": Foreign({"errorType": "http_status", "http.response.status_code": 503}),
     "a foreign errorType": Foreign({"errorType": "oops"}, ERROR),
     "owner's warning": Foreign({"warning.type": "Stale Data", "warning.message": "a day old"}),
@@ -136,10 +162,27 @@ def test_stock_statements_and_processor_write_the_same(
     """What is on a tool call does not depend on which of the two normalised it."""
     stock, processor = (side[f"{source}/{name}"] for side in both)
     assert (stock.status, stock.description) == (processor.status, processor.description)
-    rolled_up = ("acrux.trace.", "acrux.tool.calls", "acrux.tool.failed", "acrux.tool.warned")
+    rolled_up = (
+        "acrux.tmp.",
+        "acrux.trace.",  # the stock statements take their own scratch names away
+        "acrux.tool.calls",
+        "acrux.tool.failed",
+        "acrux.tool.warned",
+    )
     rolled_up += ("acrux.tool.not_executed", "acrux.tool.retries", "acrux.tool.first_failed.")
     own = {key: value for key, value in processor.attributes.items() if not key.startswith(rolled_up)}
     assert stock.attributes == own
+
+
+def test_a_span_that_is_no_tool_call_is_left_alone(gateway: StartGateway) -> None:
+    """No attribute that a sender makes up gives another span a verdict."""
+    forged = {"acrux.tmp.failed": True, "acrux.tmp.class": "KeyError", "acrux.tool.normalised_from": "mcp"}
+    plain = {"gen_ai.operation.name": "chat", "gen_ai.tool.name": None}
+    server = gateway()
+    (span,) = verdicts(server, {"chat": ("genai", Foreign({**forged, **plain}))}, "forged").values()
+    server.stop()
+    assert span.status == "UNSET"
+    assert not {"errorType", "errorCode", "acrux.tool.outcome"} & set(span.attributes)
 
 
 def verdicts(server: Collector, spans: dict[str, tuple[str, Foreign]], service: str) -> dict[str, Any]:
