@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from acrux_otel.catalog import wire
-from acrux_otel.catalog.checks import BODY_LIMIT, REFS_LIMIT, check_alias, check_definition
+from acrux_otel.catalog.checks import BODY_LIMIT, PAGE_LIMIT, REFS_LIMIT, check_alias, check_definition
 from acrux_otel.catalog.errors import AnswerUnreadable, InvalidTool, NotFound
 from acrux_otel.catalog.http import Requests
 from acrux_otel.catalog.model import (
@@ -28,7 +28,6 @@ from acrux_otel.catalog.model import (
 __all__ = ["AcruxCoreCatalog", "ServerCatalog"]
 
 T = TypeVar("T")
-_LARGEST_PAGE: Final = 100
 
 
 class AcruxCoreCatalog:
@@ -139,7 +138,7 @@ class AcruxCoreCatalog:
         """
         page = 1
         while True:
-            found = self.tools(name, page, _LARGEST_PAGE)
+            found = self.tools(name, page, PAGE_LIMIT)
             for each in found:
                 if each.name == name:
                     return each

@@ -13,15 +13,20 @@ from acrux_otel.definition.fingerprint import canonical
 
 __all__ = [
     "BODY_LIMIT",
+    "LAST_PAGE",
+    "PAGE_LIMIT",
     "REFS_LIMIT",
     "TEXT_LIMIT",
     "check_alias",
     "check_definition",
     "check_name",
+    "check_page",
     "check_text",
 ]
 
 BODY_LIMIT: Final = 100 * 1024
+LAST_PAGE: Final = 1_000_000
+PAGE_LIMIT: Final = 100
 REFS_LIMIT: Final = 50
 TEXT_LIMIT: Final = 2000
 _DEPTH_LIMIT: Final = 100
@@ -98,6 +103,17 @@ def check_alias(alias: object) -> str:
     raise InvalidTool(
         f"alias {alias!r:.80} cannot be used; expected 1-64 printable characters, such as 'staging'"
     )
+
+
+def check_page(page: int, limit: int) -> None:
+    """A page of a list.
+
+    Raises:
+        ValueError: there is no such page.
+    """
+    for name, given, most in (("page", page, LAST_PAGE), ("limit", limit, PAGE_LIMIT)):
+        if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= most:
+            raise ValueError(f"{name} is {given!r:.80}; expected a whole number from 1 to {most:,}")
 
 
 def check_text(text: object, what: str, advice: str = "shorten it") -> None:

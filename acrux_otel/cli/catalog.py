@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,12 +21,14 @@ from acrux_otel.cli.reporting import (
 )
 
 if TYPE_CHECKING:
-    from acrux_otel.catalog import Browsable, Event, Ref, Resolved, SqlCatalog
+    from acrux_otel.catalog import Browsable, Event, Page, Ref, Resolved, SqlCatalog
 
 __all__ = ["register"]
 
 _Catalog = Annotated[str | None, typer.Option(help="acruxcore, a database URL or a server's address.")]
 _Json = Annotated[bool, typer.Option("--json", help="For programs.")]
+_Page = Annotated[int, typer.Option(help="From 1.")]
+_Limit = Annotated[int, typer.Option(help="A page's length, at most 100.")]
 _Ref = Annotated[str, typer.Argument(metavar="NAME[@alias|:version]")]
 
 
@@ -49,15 +51,17 @@ def register(app: typer.Typer) -> None:
 
 def list_tools(
     search: Annotated[str | None, typer.Option(help="A part of the name.")] = None,
-    page: Annotated[int, typer.Option(min=1)] = 1,
-    limit: Annotated[int, typer.Option(min=1, max=100)] = 50,
+    page: _Page = 1,
+    limit: _Limit = 50,
     catalog: _Catalog = None,
     as_json: _Json = False,
 ) -> None:
     """List tools, newest first."""
     from acrux_otel.catalog import wire
+    from acrux_otel.catalog.checks import check_page
 
     with errors_in_one_line(), opened(catalog) as found:
+        check_page(page, limit)
         tools = found.tools(search, page, limit)
         if as_json:
             print_json(wire.page_json(tools, wire.tool_json))
@@ -76,8 +80,7 @@ def list_tools(
                 for each in tools
             ],
         )
-        if tools.total > len(tools.items):
-            typer.echo(f"{len(tools.items)} of {tools.total} tools; --page {page + 1} for more", err=True)
+        _tell_of_more(tools, "tools")
 
 
 def show(ref: _Ref, catalog: _Catalog = None, as_json: _Json = False) -> None:
@@ -115,15 +118,17 @@ def show(ref: _Ref, catalog: _Catalog = None, as_json: _Json = False) -> None:
 
 def history(
     name: Annotated[str, typer.Argument(metavar="NAME")],
-    page: Annotated[int, typer.Option(min=1)] = 1,
-    limit: Annotated[int, typer.Option(min=1, max=100)] = 50,
+    page: _Page = 1,
+    limit: _Limit = 50,
     catalog: _Catalog = None,
     as_json: _Json = False,
 ) -> None:
     """Show what happened to a tool, newest first: who, when, what."""
     from acrux_otel.catalog import Ref, wire
+    from acrux_otel.catalog.checks import check_page
 
     with errors_in_one_line(), opened(catalog) as found:
+        check_page(page, limit)
         with _advised(found, Ref(name)):
             tool = found.tool(name)
         events = found.history(tool.id, page, limit)
@@ -134,6 +139,7 @@ def history(
             ("when (UTC)", "who", "what", "alias", "version", "change", "from", "changelog"),
             [_event_row(each) for each in events],
         )
+        _tell_of_more(events, "events")
 
 
 def diff(
@@ -277,6 +283,16 @@ def _what_there_is(catalog: Browsable, ref: Ref) -> str:
     if tool.latest_version == 1:
         return f"; {tool.name} has the version 1 only"
     return f"; {tool.name} has the versions 1 to {tool.latest_version}"
+
+
+def _tell_of_more(page: Page[Any], what: str) -> None:
+    if page.page * page.limit < page.total:
+        told = f"{len(page.items)} of {page.total} {what}; --page {page.page + 1} for more"
+    elif not page.items and page.page > 1:
+        told = f"{page.total} {what} are on page 1 to {max(1, -(-page.total // page.limit))}"
+    else:
+        return
+    typer.echo(told, err=True)
 
 
 def _numbered(found: Resolved) -> str:

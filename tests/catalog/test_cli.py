@@ -221,6 +221,23 @@ def test_a_catalog_is_looked_through_and_promoted(terminal: Terminal) -> None:
     assert terminal.catalog().resolve([Ref("get_weather")])[0].version_number == 1
 
 
+def test_only_where_there_is_more_is_told_of_it(terminal: Terminal) -> None:
+    for name in ("one", "two", "three"):
+        terminal.catalog().sync(Definition(name, {}))
+    told = {
+        page: terminal.run("catalog", "list", "--limit", "2", "--page", page).err.splitlines()[1:]
+        for page in ("1", "2", "9")
+    }
+    assert told == {
+        "1": ["2 of 3 tools; --page 2 for more"],
+        "2": [],
+        "9": ["3 tools are on page 1 to 2"],
+    }
+    terminal.catalog().sync(Definition("one", {"type": "object"}))
+    done = terminal.run("catalog", "history", "one", "--limit", "1")
+    assert done.err.endswith("1 of 2 events; --page 2 for more\n")
+
+
 def test_every_view_has_a_form_for_programs(terminal: Terminal) -> None:
     terminal.run("sync", "shop.tools")
     assert [each["name"] for each in terminal.run("catalog", "list", "--json").json["data"]] == [
@@ -249,6 +266,8 @@ def test_every_view_has_a_form_for_programs(terminal: Terminal) -> None:
         (("history", "nope"), "the catalog has no tool 'nope'"),
         (("promote", "pay:9", "production"), "the catalog has no pay:9; pay has the versions 1 to 2"),
         (("list", "--catalog", "http://127.0.0.1:9/x"), "cannot be reached"),
+        (("list", "--page", "9" * 30), "9; expected a whole number from 1 to 1,000,000"),
+        (("history", "pay", "--limit", "0"), "limit is 0; expected a whole number from 1 to 100"),
         (("list", "--catalog", "nonsense"), "expected 'acruxcore', a database"),
         (("serve",), "no key can use this catalog yet; make one with: acrux-otel catalog keys create NAME"),
     ],

@@ -236,6 +236,27 @@ def test_tools_are_searched_by_a_part_of_their_name_and_paged_newest_first(catal
     assert ([each.name for each in page], page.total) == (["a_one"], 3)
 
 
+@pytest.mark.parametrize(
+    ("page", "limit", "told"),
+    [
+        (0, 20, "page is 0; expected a whole number from 1 to 1,000,000"),
+        (10**30, 20, "page is"),
+        (1, 101, "limit"),
+    ],
+)
+def test_a_page_that_there_cannot_be_is_refused(
+    sqlite_catalog: SqlCatalog, page: int, limit: int, told: str
+) -> None:
+    tool_id = sqlite_catalog.sync(WEATHER).tool_id
+    for ask in (
+        lambda: sqlite_catalog.tools(None, page, limit),
+        lambda: sqlite_catalog.versions(tool_id, page, limit),
+        lambda: sqlite_catalog.history(tool_id, page, limit),
+    ):
+        with pytest.raises(ValueError, match=told):
+            ask()
+
+
 def test_a_history_says_who_did_what_when(catalog: SqlCatalog) -> None:
     first = catalog.sync(WEATHER, changelog="first")
     catalog.sync(with_(parameters={"type": "object"}), by="grace")

@@ -16,7 +16,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from acrux_otel.catalog import wire
-from acrux_otel.catalog.checks import BODY_LIMIT, REFS_LIMIT, check_alias, check_name
+from acrux_otel.catalog.checks import (
+    BODY_LIMIT,
+    LAST_PAGE,
+    PAGE_LIMIT,
+    REFS_LIMIT,
+    check_alias,
+    check_name,
+)
 from acrux_otel.catalog.errors import (
     CatalogError,
     CatalogRefused,
@@ -33,9 +40,7 @@ __all__ = ["catalog_app"]
 
 _log: Final = logging.getLogger("acrux_otel")
 _ID: Final = re.compile(r"[0-9a-fA-F-]{36}\Z").match
-_PAGE_LIMIT: Final = 100
 _SEARCH_LIMIT: Final = 200
-_LAST_PAGE: Final = 1_000_000
 
 Handler = Callable[["_Call"], "Response"]
 
@@ -65,8 +70,8 @@ class _Call:
 
     def page(self, default: int = 20) -> tuple[int, int]:
         """Page and limit."""
-        page = _whole(self._query.get("page", "1"), "page", _LAST_PAGE)
-        return page, _whole(self._query.get("limit", str(default)), "limit", _PAGE_LIMIT)
+        page = _whole(self._query.get("page", "1"), "page", LAST_PAGE)
+        return page, _whole(self._query.get("limit", str(default)), "limit", PAGE_LIMIT)
 
     @property
     def search(self) -> str | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from acrux_otel._version import VERSION
-from acrux_otel.catalog.checks import BODY_LIMIT, REFS_LIMIT, TEXT_LIMIT
+from acrux_otel.catalog.checks import BODY_LIMIT, LAST_PAGE, PAGE_LIMIT, REFS_LIMIT, TEXT_LIMIT
 
 __all__ = ["BASE_PATH", "document"]
 
@@ -252,8 +252,8 @@ def _query(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _PAGE: Final = (
-    _query("page", {"type": "integer", "minimum": 1, "maximum": 1_000_000}),
-    _query("limit", {"type": "integer", "minimum": 1, "maximum": 100}),
+    _query("page", {"type": "integer", "minimum": 1, "maximum": LAST_PAGE}),
+    _query("limit", {"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT}),
 )
 
 

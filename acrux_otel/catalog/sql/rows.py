@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, and_, bindparam, case, func, insert, select, update
 from sqlalchemy.dialects import postgresql
 
+from acrux_otel.catalog.checks import check_page
 from acrux_otel.catalog.comparison import compare
 from acrux_otel.catalog.errors import NotFound
 from acrux_otel.catalog.model import (
@@ -328,6 +329,7 @@ def tool_entries(connection: Connection, rows: Sequence[Row[Any]]) -> list[ToolE
 
 
 def paged(query: Select[Any], page: int, limit: int) -> Select[Any]:
+    check_page(page, limit)
     return query.limit(limit).offset((page - 1) * limit)
 
 
