@@ -10,7 +10,7 @@ import os
 import types
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, overload
 
 from acrux_otel import drive
 from acrux_otel.definition import ToolAnnotations, ToolDefinition, define
@@ -20,10 +20,22 @@ from acrux_otel.settings import capture_level, settings
 from acrux_otel.verdict import warn_once
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from acrux_otel.guard import Guard
     from acrux_otel.verdict import ToolCallResult
 
-__all__ = ["Tool", "like", "loaded_tools", "site_of", "tool", "tool_of"]
+__all__ = [
+    "Tool",
+    "ToolOptions",
+    "check_options",
+    "decorate",
+    "like",
+    "loaded_tools",
+    "site_of",
+    "tool",
+    "tool_of",
+]
 
 F = TypeVar("F")
 
@@ -59,26 +71,29 @@ class Tool:
         return f"{getattr(target, '__module__', '?')}.{getattr(target, '__qualname__', '?')}"
 
 
+class ToolOptions(TypedDict, total=False):
+    """What `tool` takes, by name."""
+
+    name: str | None
+    description: str | None
+    parameters: Mapping[str, Any] | None
+    result_schema: Any
+    result_severity: Literal["warn", "error"]
+    annotations: ToolAnnotations | None
+    inject: tuple[type, ...]
+    control_flow: tuple[type[BaseException], ...]
+    guard: Guard | Literal[False] | None
+    capture: Literal["none", "verdict", "full"] | None
+    suspect: Literal["warn"] | None
+    alias: str | None
+    changelog: str | None
+    sync: bool
+
+
 @overload
 def tool(function: F, /) -> F: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    result_schema: Any = None,
-    result_severity: Literal["warn", "error"] = "warn",
-    annotations: ToolAnnotations | None = None,
-    inject: tuple[type, ...] = (),
-    control_flow: tuple[type[BaseException], ...] = (),
-    guard: Guard | Literal[False] | None = None,
-    capture: Literal["none", "verdict", "full"] | None = None,
-    suspect: Literal["warn"] | None = None,
-    alias: str | None = None,
-    changelog: str | None = None,
-    sync: bool = True,
-) -> Callable[[F], F]: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
 def tool(function: Any = None, /, **options: Any) -> Any:
     """Record a verdict for every call of a function.
 
@@ -107,28 +122,12 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     Raises:
         TypeError, ValueError: an option that can never work.
     """
-    _check(options)
+    check_options(options)
     if function is None:
-        return functools.partial(_decorate, options=options)
-    return _decorate(function, options)
+        return functools.partial(decorate, options=options)
+    return decorate(function, options)
 
 
-_OPTIONS = {
-    "name",
-    "description",
-    "parameters",
-    "result_schema",
-    "result_severity",
-    "annotations",
-    "inject",
-    "control_flow",
-    "guard",
-    "capture",
-    "suspect",
-    "alias",
-    "changelog",
-    "sync",
-}
 _OF_DEFINITION = (
     "name",
     "description",
@@ -137,38 +136,49 @@ _OF_DEFINITION = (
     "result_severity",
     "annotations",
     "inject",
+    "request",
 )
 
 
-def _check(options: Mapping[str, Any]) -> None:
+def check_options(options: Mapping[str, Any], owner: str = "tool") -> None:
+    """Refuse, in one line, what `tool` cannot take.
+
+    Args:
+        owner: the decorator that was given them.
+
+    Raises:
+        TypeError, ValueError: an option that can never work.
+    """
+    known = ToolOptions.__annotations__
     for name in options:
-        if name not in _OPTIONS:
-            raise TypeError(f"tool() has no option {name!r}; it takes {', '.join(sorted(_OPTIONS))}")
+        if name not in known:
+            raise TypeError(f"{owner}() has no option {name!r}; it takes {', '.join(sorted(known))}")
     for name, base in (("inject", object), ("control_flow", BaseException)):
         given = options.get(name, ())
         if not isinstance(given, tuple) or not all(
             isinstance(each, type) and issubclass(each, base) for each in given
         ):
             wanted = "types" if base is object else "exception types"
-            raise TypeError(f"tool({name}=) is {given!r}; expected a tuple of {wanted}")
+            raise TypeError(f"{owner}({name}=) is {given!r}; expected a tuple of {wanted}")
     if options.get("suspect") not in (None, "warn"):
-        raise ValueError(f"tool(suspect=) is {options['suspect']!r}; expected 'warn' or None")
+        raise ValueError(f"{owner}(suspect=) is {options['suspect']!r}; expected 'warn' or None")
     for name in ("alias", "changelog"):
         if not isinstance(options.get(name), (str, type(None))):
-            raise TypeError(f"tool({name}=) is {options[name]!r}; expected a string")
+            raise TypeError(f"{owner}({name}=) is {options[name]!r}; expected a string")
     if not isinstance(options.get("sync", True), bool):
-        raise TypeError(f"tool(sync=) is {options['sync']!r}; expected True or False")
+        raise TypeError(f"{owner}(sync=) is {options['sync']!r}; expected True or False")
     if options.get("sync") is False and options.get("changelog"):
-        raise ValueError("tool(sync=False) never writes to the catalog; leave changelog= out")
-    capture_level(options.get("capture"), "tool(capture=)")
+        raise ValueError(f"{owner}(sync=False) never writes to the catalog; leave changelog= out")
+    capture_level(options.get("capture"), f"{owner}(capture=)")
     if options.get("guard"):
         from acrux_otel.guard import Guard
 
         if not isinstance(options["guard"], Guard):
-            raise TypeError(f"tool(guard=) is {options['guard']!r:.60}; expected a Guard, or False")
+            raise TypeError(f"{owner}(guard=) is {options['guard']!r:.60}; expected a Guard, or False")
 
 
-def _decorate(function: Any, options: Mapping[str, Any]) -> Any:
+def decorate(function: Any, options: Mapping[str, Any]) -> Any:
+    """The tool that ``function`` becomes; options as `check_options` lets them pass."""
     earlier = tool_of(function)
     if earlier is not None:
         if not options:

@@ -79,7 +79,7 @@ class Definition:
             tool.name,
             _required_sorted(tool.parameters),
             tool.description,
-            {"type": tool.executor},
+            {"type": tool.executor, **(tool.request or {})},
             None if tool.result is None else _required_sorted(tool.result),
             tool.result_severity if enforced else None,
             tool.annotations.as_dict(),

@@ -80,6 +80,7 @@ class ToolDefinition:
         "inject",
         "name",
         "names",
+        "request",
         "result_severity",
         "site",
         "skip_first",
@@ -99,6 +100,7 @@ class ToolDefinition:
         executor: str = "client",
         skip_first: bool | None = None,
         names: Mapping[str, Any] | None = None,
+        request: Mapping[str, str] | None = None,
     ) -> None:
         self.fn = fn
         self.name = name
@@ -108,6 +110,7 @@ class ToolDefinition:
         self.inject = inject
         self.skip_first = skip_first
         self.names = names or {}
+        self.request = request  # of a tool that is called over HTTP
         self.site: Any = None  # what the seam works out once for calls that a framework runs
         self._description = description
         self._given = parameters
@@ -182,7 +185,7 @@ class ToolDefinition:
                 contract(self.parameters),
                 contract(self.result),
                 self.annotations.as_dict(),
-                self.executor,
+                self.executor if self.request is None else {"type": self.executor, **self.request},
             ]
             self._lazy.setdefault("contract_hash", digest(made))
         return self._lazy["contract_hash"]  # type: ignore[no-any-return]
@@ -215,6 +218,7 @@ class ToolDefinition:
             executor=self.executor if executor is None else _checked_executor(executor),
             skip_first=self.skip_first,
             names=self.names,
+            request=self.request,
         )
 
     def __repr__(self) -> str:
@@ -237,8 +241,9 @@ def define(
     result_severity: str = "warn",
     annotations: ToolAnnotations | None = None,
     inject: type | Iterable[type] = (),
-    executor: str = "client",
+    executor: str | None = None,
     skip_first: bool | None = None,
+    request: Mapping[str, str] | None = None,
 ) -> ToolDefinition:
     """The definition of a callable.
 
@@ -251,9 +256,10 @@ def define(
             against it. Without it the return annotation describes the result and nothing is checked.
         result_severity: what a mismatch is, ``warn`` or ``error``.
         inject: the classes whose instances the program hands in; such parameters are hidden from the model.
-        executor: ``client`` (this process runs it) or ``http``.
+        executor: ``client`` (this process runs it) or ``http``; the latter where there is a ``request``.
         skip_first: whether the first parameter is an instance or class (``self``). By default it is for a
             function written in a class body whose first parameter is named ``self``, ``cls`` or ``mcs``.
+        request: method and url of a tool that is called over HTTP.
 
     Raises:
         TypeError, ValueError: for what can never work, in one line.
@@ -290,9 +296,10 @@ def define(
         result_severity=result_severity,
         annotations=annotations,
         inject=_checked_inject(named, inject),
-        executor=_checked_executor(executor),
+        executor=_checked_executor(executor or ("client" if request is None else "http")),
         skip_first=skip_first,
         names=local_names(fn),
+        request=request,
     )
 
 
