@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ToolUnavailable,
         record_cost,
     )
+    from acrux_otel.http_tool import http_tool
     from acrux_otel.run import Run, RunSummary, run
     from acrux_otel.seam import record_error, record_warning
     from acrux_otel.tool import tool
@@ -79,6 +80,7 @@ __all__ = [
     "definition_of",
     "flush",
     "flushing",
+    "http_tool",
     "record_cost",
     "record_error",
     "record_warning",
@@ -122,6 +124,7 @@ _MODULES = {
         "ToolUnavailable",
         "record_cost",
     ),
+    "http_tool": ("http_tool",),
     "run": ("Run", "RunSummary", "run"),
     "seam": ("record_error", "record_warning"),
     "tool": ("tool",),
@@ -146,7 +149,7 @@ def __dir__() -> list[str]:
 
 
 class _Face(ModuleType):
-    """Keeps `tool`, `run` and `classify` the functions when the modules of those names are imported."""
+    """Keeps `tool`, `http_tool`, `run`, `classify` the functions when modules of those names are imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and _HOMES.get(name) == name:

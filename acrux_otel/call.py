@@ -353,6 +353,11 @@ class Call:
         """The tool will raise ``exc``, which was judged already."""
         self._swallowed = (exc, verdict)
 
+    def note(self, name: str, value: Any) -> None:
+        """Put an attribute on the span beside the verdict's; a verdict that says the same one wins."""
+        self.lean = False
+        self.attributes = {**(self.attributes or {}), name: value}
+
     def retried(self, attempts: int) -> None:
         """A framework is about to run the tool again for the same request; what it said before is void.
 
@@ -361,12 +366,12 @@ class Call:
         """
         self.recorded = self._swallowed = None
         self.attempts = attempts
-        self.attributes = {**(self.attributes or {}), names.ATTEMPTS: attempts}
+        self.note(names.ATTEMPTS, attempts)
 
     def refuse(self, refusal: Any) -> None:
         """The body will not run: the caller gets ``refusal``, an exception that knows its verdict."""
         self.executed, self.attempts = False, 0
-        self.attributes = {**(self.attributes or {}), names.STOP_REASON: refusal.stop_reason}
+        self.note(names.STOP_REASON, refusal.stop_reason)
         self.known(refusal, refusal.verdict)
 
     def unwrapped(self, value: Any) -> Any:

@@ -269,6 +269,7 @@ _BROKEN: Final = Rule(ErrorType.TRANSPORT, "connection_error", None, _network)  
 _WRAPPER: Final = Rule(ErrorType.TRANSPORT, "connection_error", None, _by_reason)
 _ERRNO: Final = Rule(ErrorType.TRANSPORT, "connection_error", True, _by_errno)
 _STATUS: Final = Rule(ErrorType.HTTP_STATUS, "", None, _by_status, before_status=True)
+_ARGUMENTS: Final = Rule(ErrorType.SCHEMA_MISMATCH, "invalid_arguments", False)
 _DECODING: Final = Rule(ErrorType.TRANSFORM, "", False)
 _CSV: Final = Rule(ErrorType.TRANSFORM, "csv_error", False)
 _BINASCII: Final = Rule(ErrorType.TRANSFORM, "binascii_error", False)
@@ -323,6 +324,10 @@ TABLE: Final[dict[str, Rule]] = {
         }.items()
     },
     **_rows(_DECODING, "httpx2", "SSEError"),
+    # our own HTTP tools
+    **_rows(_ARGUMENTS, "acrux_otel.http_tool.errors", "ArgumentRefused"),
+    **_rows(_DECODING, "acrux_otel.http_tool.errors", "ResponseTooLarge UnreadableResponse"),
+    **_rows(_DECODING, "jmespath.exceptions", "JMESPathError"),
     # requests
     **_rows(_TIMEOUT, "requests.exceptions", "Timeout"),
     **_rows(_TIMEOUT, "requests.exceptions", "ConnectTimeout"),

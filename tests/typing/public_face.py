@@ -106,6 +106,13 @@ async def runs_and_verdicts_are_typed() -> None:
     assert_type(acrux.flush(), bool)
 
 
+@acrux.http_tool("GET", "https://example.com/{city}", failure_when="error", timeout=5, alias="staging")
+def over_http(city: str, *, units: str = "metric") -> dict[str, Any]: ...  # type: ignore[empty-body]
+
+
+assert_type(over_http("Pune", units="si"), dict[str, Any])
+
+
 @acrux.run("decorated")
 def decorated(x: int) -> int:
     return x
