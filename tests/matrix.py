@@ -18,7 +18,13 @@ UV = ROOT / ".venv" / "bin" / "uv"
 OLDEST_SDK = "1.27.0"
 # Newest first; only those that are installed count.
 PYTHONS = ["3.14", "3.13", "3.12", "3.11", "3.10"]
-TESTS = ["tests/core", "tests/test_definition.py", "tests/test_signature.py", "tests/test_sanitize.py"]
+TESTS = [
+    "tests/core",
+    "tests/test_definition.py",
+    "tests/test_signature.py",
+    "tests/test_sanitize.py",
+    "tests/http_tool",
+]
 PACKAGES = [
     "pytest",
     "pytest-asyncio",
@@ -33,6 +39,8 @@ PACKAGES = [
     "mcp",
     "acruxcore",
     "numpy",
+    "jmespath",
+    "sqlalchemy",
 ]
 
 
