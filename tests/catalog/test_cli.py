@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import signal
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from acrux_otel.catalog import Definition, Ref, ServerCatalog, SqlCatalog
 from acrux_otel.catalog.sql import Keys
+
+from .terminal import Terminal
 
 TOOLS = """
     import acrux_otel as acrux
@@ -31,51 +29,12 @@ TOOLS = """
 """
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-class Terminal:
-    """A folder of a user's, in which commands are run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        ours = ("ACRUX", "OTEL_")
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        self.write("shop/__init__.py", "")
-        self.write("shop/tools.py", TOOLS)
-
-    def write(self, path: str, source: str) -> None:
-        target = self.folder / path
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(textwrap.dedent(source))
-
-    def run(self, *words: str) -> Done:
-        done = subprocess.run(
-            [sys.executable, "-c", "from acrux_otel.cli import main; main()", *words],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr
-        return Done(done.returncode, done.stdout, done.stderr)
-
-    def catalog(self) -> SqlCatalog:
-        return SqlCatalog(f"sqlite:///{self.folder}/.acrux/acrux.db")
-
-
 @pytest.fixture
 def terminal(tmp_path: Path) -> Terminal:
-    return Terminal(tmp_path)
+    made = Terminal(tmp_path)
+    made.write("shop/__init__.py", "")
+    made.write("shop/tools.py", TOOLS)
+    return made
 
 
 # -- acrux-otel sync ------------------------------------------------------------------------------------
