@@ -59,10 +59,12 @@ def test_an_environment_whose_tests_are_all_skipped_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A framework that its rig no longer finds must not look like one that works."""
-    (tmp_path / "tests" / "frameworks").mkdir(parents=True)
-    (tmp_path / "tests" / "frameworks" / "test_cases.py").write_text(
-        "import pytest\n\n\ndef test_nothing():\n    pytest.skip('not there')\n"
-    )
+    folder = tmp_path / "tests" / "frameworks"
+    folder.mkdir(parents=True)
+    for part in ("cases", "definitions"):
+        (folder / f"test_{part}.py").write_text(
+            "import pytest\n\n\ndef test_nothing():\n    pytest.skip('not there')\n"
+        )
     monkeypatch.setattr(run_matrix, "ROOT", tmp_path)
     monkeypatch.setattr(run_matrix, "environment", lambda *_: Path(sys.executable))
-    assert run_matrix.run("mcp", "newest", (), verbose=False) == (0, 1, 1)
+    assert run_matrix.run("mcp", "newest", (), verbose=False) == (0, 1, 2)
