@@ -93,13 +93,15 @@ def check_name(name: object) -> str:
 
 
 def check_alias(alias: object) -> str:
-    """An alias of 1 to 64 printable characters.
+    """An alias of 1 to 64 printable characters, which are not all digits: those are a version.
 
     Raises:
         InvalidTool: anything else.
     """
     if isinstance(alias, str) and 1 <= len(alias) <= 64 and alias.isprintable() and alias == alias.strip():
-        return alias
+        if not alias.isdecimal():
+            return alias
+        raise InvalidTool(f"alias {alias!r} looks like a version; expected a name, such as 'staging'")
     raise InvalidTool(
         f"alias {alias!r:.80} cannot be used; expected 1-64 printable characters, such as 'staging'"
     )

@@ -148,6 +148,7 @@ def test_unknown_keys_are_dropped(http: httpx.Client) -> None:
         ({"alias": ""}, "1-64"),
         ({"alias": "x" * 65}, "1-64"),
         ({"alias": 7}, "1-64"),
+        ({"alias": "7"}, "looks like a version"),
         ({"source": "robot"}, "source"),
         ({"annotations": {"read_only": "yes"}}, "true or false"),
         ({"resultSchemaSeverity": "warn"}, "needs a resultSchema"),
@@ -204,6 +205,8 @@ def test_promoting_takes_snake_case_only(http: httpx.Client) -> None:
     _error(http.post(path, json={"versionNumber": 1}), 400, "VALIDATION_ERROR", "version_number")
     _error(http.post(path, json={"version_number": True}), 400, "VALIDATION_ERROR")
     _error(http.post(path, json={"version_number": 2}), 404, "VERSION_NOT_FOUND")
+    numbered = f"/tools/{tool_id}/aliases/1/promote"
+    _error(http.post(numbered, json={"version_number": 1}), 400, "VALIDATION_ERROR", "looks like a version")
     assert [each["alias"] for each in http.get(f"/tools/{tool_id}/aliases").json()["data"]] == [
         "production",
         "canary",

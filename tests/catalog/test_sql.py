@@ -202,6 +202,18 @@ def test_an_alias_is_1_to_64_printable_characters(sqlite_catalog: SqlCatalog, al
         sqlite_catalog.sync(WEATHER, alias=alias)
 
 
+@pytest.mark.parametrize("alias", ["1", "007", "٣"])
+def test_an_alias_that_reads_as_a_version_is_refused(sqlite_catalog: SqlCatalog, alias: str) -> None:
+    tool_id = sqlite_catalog.sync(WEATHER).tool_id
+    for write in (
+        lambda: sqlite_catalog.sync(WEATHER, alias=alias),
+        lambda: sqlite_catalog.promote(tool_id, alias, 1),
+    ):
+        with pytest.raises(InvalidTool, match=f"alias '{alias}' looks like a version"):
+            write()
+    assert [each.alias for each in sqlite_catalog.aliases(tool_id)] == ["production", "staging"]
+
+
 # -- looking --------------------------------------------------------------------------------------------
 
 
