@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -39,7 +40,6 @@ _RETRIED: Final = frozenset((408, 425, 429))
 _LONGEST_WAIT: Final = 30.0
 _FIRST_WAIT: Final = 0.5
 _ANSWER_LIMIT: Final = 64 * 1024 * 1024
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class _Answer(NamedTuple):
@@ -268,7 +268,10 @@ def _checked(base_url: str) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    return host in _LOOPBACK or host.startswith("127.") or host.endswith(".localhost")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name, of which 127.example.com is one too
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _checked_key(key: str, variable: str, address: str) -> str:

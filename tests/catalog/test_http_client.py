@@ -113,6 +113,10 @@ def test_what_the_catalog_would_refuse_is_refused_before_anything_is_sent(
             acruxcore.sync(definition, changelog="c" * 600)
     with pytest.raises(InvalidTool, match="at most 50"):
         acruxcore.resolve([Ref("get_weather")] * 51)
+    with pytest.raises(InvalidTool, match="looks like a version"):
+        acruxcore.sync(WEATHER, alias="1")
+    with pytest.raises(InvalidTool, match="looks like a version"):
+        acruxcore.promote("t1", "1", 1)
     assert stub.requests == []
 
 
@@ -313,14 +317,23 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key: str) -> No
     assert key not in str(caught.value)
 
 
-def test_a_key_is_needed_beyond_this_machine() -> None:
+@pytest.mark.parametrize(
+    "host", ["catalog.example", "127.0.0.1.catalog.example", "127.1.2.x", "localhost.example"]
+)
+def test_a_key_is_needed_beyond_this_machine(host: str) -> None:
     with pytest.raises(ValueError, match="needs a key; set ACRUX_OTEL_CATALOG_KEY"):
-        ServerCatalog("https://catalog.example/api/v1")
+        ServerCatalog(f"https://{host}/api/v1")
 
 
 def test_clear_text_warns_once_and_never_on_this_machine(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "acrux_otel"):
-        for url in ("http://127.0.0.1:1/x", "http://localhost/x", "http://[::1]:2/x", "https://host/x"):
+        for url in (
+            "http://127.0.0.1:1/x",
+            "http://localhost/x",
+            "http://127.9.9.9/x",
+            "http://[::1]:2/x",
+            "https://host/x",
+        ):
             AcruxCoreCatalog(url, KEY)
         assert caplog.records == []
         for _ in range(2):
