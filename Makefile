@@ -35,7 +35,7 @@ endif
 	@echo "Several tools in one turn, one of which needs another: $(BIN)/python examples/parallel_tools.py"
 
 test: $(STAMP)  ## the test suite; ARGS="-k name" for a part of it
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-matrix: $(STAMP) ## the core's tests on the oldest and newest Python and SDK that are supported
 	@$(BIN)/python tests/matrix.py

@@ -169,7 +169,6 @@ class Box:
         (Box.odd, {"skip_first": True}),
         (functools.partial(Box.add, Box(1)), {}),
     ],
-    ids=str,
 )
 def test_a09_the_instance_is_no_parameter(fn: Any, options: dict[str, Any]) -> None:
     """Functions, bound methods, class and static methods and callable objects all show only ``x``."""

@@ -80,7 +80,6 @@ def wrapped(fn: Any) -> Any:
         (staticmethod(wrapped(functools.partial(plain, 1))), plain),
         (len, len),
     ],
-    ids=str,
 )
 def test_the_function_that_counts_is_found_under_every_wrapper(given: Any, expected: Any) -> None:
     """Partials, bound methods, static and class methods, wrappers and callable objects are looked through."""
@@ -112,7 +111,6 @@ def test_a_wrapper_that_wraps_itself_ends_the_search() -> None:
         (lambda x: x, None),
         (functools.partial(lambda x: x, 1), None),
     ],
-    ids=str,
 )
 def test_a_tool_is_named_as_its_function(given: Any, expected: str | None) -> None:
     """The name is the function's, a callable object's class in snake case; a lambda has none."""

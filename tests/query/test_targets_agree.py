@@ -144,19 +144,24 @@ def searched(corpus: dict[str, tuple[Run, str]], jaeger: JaegerServer) -> Jaeger
     return Jaeger(jaeger.query_endpoint)
 
 
+EACH_FILTER = pytest.mark.parametrize(
+    ("text", "expected"), FILTERS.items(), ids=lambda value: value.replace(MARK, "here")
+)
+
+
 @pytest.fixture(scope="module")
 def traces(store: Store, corpus: dict[str, tuple[Run, str]]) -> dict[str, Trace]:
     found = {name: store.trace(run.trace_id) for name, (run, _) in corpus.items()}
     return {name: trace for name, trace in found.items() if trace is not None}
 
 
-@pytest.mark.parametrize(("text", "expected"), FILTERS.items())
+@EACH_FILTER
 def test_judged_in_memory(traces: dict[str, Trace], text: str, expected: str) -> None:
     """What each filter means, run by run."""
     assert {name for name, trace in traces.items() if matches(parse(text), trace)} == set(expected.split())
 
 
-@pytest.mark.parametrize(("text", "expected"), FILTERS.items())
+@EACH_FILTER
 def test_the_local_store_answers_the_same(
     store: Store, corpus: dict[str, tuple[Run, str]], text: str, expected: str
 ) -> None:
@@ -168,7 +173,7 @@ def test_the_local_store_answers_the_same(
 
 
 @pytest.mark.backends
-@pytest.mark.parametrize(("text", "expected"), FILTERS.items())
+@EACH_FILTER
 def test_a_real_jaeger_answers_the_same(
     searched: Jaeger, corpus: dict[str, tuple[Run, str]], text: str, expected: str
 ) -> None:
