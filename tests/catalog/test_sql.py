@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from acrux_otel.catalog import (
+    AnswerUnreadable,
     CatalogUnreachable,
     Change,
     Definition,
@@ -394,6 +395,36 @@ def test_a_file_that_is_no_database_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(CatalogUnreachable, match="not a database") as caught:
         SqlCatalog(f"sqlite:///{tmp_path}/x.db").tools()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["parameters = '{'", "parameters = '[1]'", "annotations = 'null'", "executor = x'ff'", "result = '7'"],
+)
+def test_a_version_that_others_wrote_into_is_one_clear_error(
+    sqlite_catalog: SqlCatalog, tmp_path: Path, written: str
+) -> None:
+    """The tool is named, and the others are listed and synced as ever."""
+    first = sqlite_catalog.sync(WEATHER)
+    sqlite_catalog.sync(with_(name="other"))
+    with sqlite3.connect(tmp_path / "catalog.db") as raw:
+        raw.execute("DROP TRIGGER acrux_tool_versions_UPDATE")
+        raw.execute(
+            f"UPDATE acrux_tool_versions SET {written}, change = 'odd' WHERE id = '{first.version_id}'"
+        )
+    for ask in (
+        lambda: sqlite_catalog.sync(WEATHER),
+        lambda: sqlite_catalog.resolve([Ref("get_weather")]),
+        lambda: sqlite_catalog.version(first.tool_id, 1),
+    ):
+        with pytest.raises(
+            AnswerUnreadable, match=r"tool 'get_weather': version 1 cannot be read .*changed it"
+        ):
+            ask()
+    assert [each.name for each in sqlite_catalog.tools()] == ["other", "get_weather"]
+    assert [each.change for each in sqlite_catalog.versions(first.tool_id)] == [None]
+    assert [each.change for each in sqlite_catalog.history(first.tool_id)] == [None]
+    assert not sqlite_catalog.sync(with_(name="other")).committed
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql
 
 from acrux_otel.catalog.checks import check_page
 from acrux_otel.catalog.comparison import compare
-from acrux_otel.catalog.errors import NotFound
+from acrux_otel.catalog.errors import AnswerUnreadable, NotFound
 from acrux_otel.catalog.model import (
     PRODUCTION,
     Alias,
@@ -228,15 +228,30 @@ def completed(definition: Definition, live: Definition, keep: Collection[str]) -
 
 
 def definition_of_row(row: Any, name: str) -> Definition:
-    return Definition(
-        name,
-        json.loads(row.parameters),
-        row.description,
-        json.loads(row.executor),
-        None if row.result is None else json.loads(row.result),
-        row.severity,
-        json.loads(row.annotations),
-    )
+    """A version's definition.
+
+    Raises:
+        AnswerUnreadable: somebody else has written into the row.
+    """
+    kept = {part: _object(getattr(row, part)) for part in ("parameters", "executor", "annotations", "result")}
+    if any(kept[part] is None for part in kept if part != "result" or row.result is not None):
+        raise AnswerUnreadable(
+            f"tool {name!r}: version {row.number} cannot be read from the database; "
+            "something other than acrux-otel has changed it"
+        )
+    return Definition(name, description=row.description, severity=row.severity, **kept)
+
+
+def _object(text: Any) -> Any:
+    try:
+        found = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _change(told: Any) -> Change | None:
+    return Change(told) if told in Change._value2member_map_ else None
 
 
 def resolved_row(row: Row[Any], name: str) -> Resolved:
@@ -246,7 +261,6 @@ def resolved_row(row: Row[Any], name: str) -> Resolved:
 
 
 def version_of_row(row: Any) -> Version:
-    change = None if row.change is None else Change(row.change)
     return Version(
         row.id,
         row.tool_id,
@@ -256,14 +270,14 @@ def version_of_row(row: Any) -> Version:
         row.created_at,
         row.description,
         row.changelog,
-        change,
+        _change(row.change),
     )
 
 
 def event_of_row(row: Row[Any]) -> Event:
-    change = None if row.change is None else Change(row.change)
+    change, changelog = _change(row.change), row.changelog
     return Event(
-        row.at, row.by, row.action, row.version, row.alias, row.previous, row.source, change, row.changelog
+        row.at, row.by, row.action, row.version, row.alias, row.previous, row.source, change, changelog
     )
 
 
@@ -321,7 +335,7 @@ def tool_entries(connection: Connection, rows: Sequence[Row[Any]]) -> list[ToolE
                 row.created_at,
                 0 if counted is None else counted._mapping["count"],
                 None if counted is None else counted.latest,
-                None if live is None else json.loads(live.executor).get("type"),
+                None if live is None else (_object(live.executor) or {}).get("type"),
                 {each.alias: each.number for each in aliases},
             )
         )
