@@ -152,7 +152,7 @@ def _stepping(begin: Callable[..., tuple[Call, Generator[Any, Any, Any]]]) -> _F
         value: Any = None
         closing = False
         while True:
-            if closing and _collecting:
+            if closing and _collecting():
                 # Setting a context variable inside a collection that another set began would crash
                 # CPython 3.11; what is left of the body runs in the context that there is.
                 call.close(_CLOSED)
@@ -194,7 +194,7 @@ def _async_stepping(begin: Callable[..., tuple[Call, AsyncGenerator[Any, Any]]])
         dropped = _Dropped(call)
         closing: BaseException | None = None
         while True:
-            if closing is not None and _collecting:  # as above
+            if closing is not None and _collecting():  # as above
                 call.close(_CLOSED)
                 try:
                     await step(value)
@@ -225,16 +225,15 @@ def _async_stepping(begin: Callable[..., tuple[Call, AsyncGenerator[Any, Any]]])
     return call_tool
 
 
-_collecting = False
-
-
-def _note_collection(phase: str, _info: object) -> None:
-    global _collecting
-    _collecting = phase == "start"
-
-
+# The phases of garbage collections, the last one last. Python runs signal handlers inside of a callback
+# that is written in Python, and drops what they raise: Ctrl-C would be lost. These two run no Python.
+_phases: dict[str, object] = {}
 if sys.version_info < (3, 12):
-    gc.callbacks.append(_note_collection)
+    gc.callbacks += [_phases.pop, _phases.__setitem__]
+
+
+def _collecting() -> bool:
+    return next(reversed(_phases), "stop") == "start"
 
 
 class _Dropped:

@@ -370,6 +370,34 @@ def test_a_definition_that_a_framework_drops_is_freed() -> None:
     assert freed() is None
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer")
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_in_a_garbage_collection_still_reaches_the_program() -> None:
+    """Python runs the handler in the first Python code after it; what a callback there raises is lost."""
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    def collect() -> None:
+        for _ in range(2000):
+            gc.collect()
+
+    heap = [[None] for _ in range(300_000)]  # so that nearly all of the time is spent in collections
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    try:
+        for _ in range(5):
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.05)
+            with pytest.raises(Interrupted):
+                collect()
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert len(heap) == 300_000
+
+
 def test_decorating_a_bound_tool_again_makes_one_span(exported: Any) -> None:
     bound = Marked()
     acrux.tool(bound.m)()
