@@ -26,6 +26,16 @@ PROBE = (
     "assert answer.verdict.code == 'bad', answer\n"
     "assert acrux.definition_of(f).parameters['required'] == ['x']\n"
 )
+# What instrumentation/README.md begins with, on a framework whose tools need no model.
+AGENT = (
+    "from langchain_core.tools import tool\n"
+    "@tool\n"
+    "def search(q: str) -> str:\n"
+    "    'Search.'\n"
+    "    raise LookupError(q)\n"
+    "search.run('x')\n"
+)
+STARTS = (("acrux-otel", "run", "agent.py"), ("opentelemetry-instrument", "python", "agent.py"))
 
 
 def run(*command: str, env: dict[str, str] | None = None) -> None:
@@ -76,6 +86,27 @@ def install(wheel: Path, extra: str, installer: str, home: Path) -> None:
         sys.exit(f"{installer} took {seconds:.0f} s for {wanted}; at most {MINUTE:.0f} s are allowed")
 
 
+def instrument(core: Path, instrumentation: Path, home: Path) -> None:
+    """Two lines, and an agent's failing tool is in the terminal; stops the script where it is not."""
+    home.mkdir()
+    (home / "agent.py").write_text(AGENT)
+    run(sys.executable, "-m", "venv", str(home / "env"))
+    environment = {"VIRTUAL_ENV": str(home / "env"), "PATH": f"{home / 'env' / 'bin'}:{os.environ['PATH']}"}
+    run(UV, "pip", "install", "--quiet", str(core), str(instrumentation), "langchain-core", env=environment)
+    for start in STARTS:
+        done = subprocess.run(
+            start,
+            cwd=home,
+            env={**os.environ, **environment, "OTEL_TRACES_EXPORTER": "console"},
+            capture_output=True,
+            text=True,
+            timeout=MINUTE,
+        )
+        if done.returncode == 0 or '"errorCode": "lookup_error"' not in done.stdout:
+            sys.exit(f"{' '.join(start)}: the failing call is not told\n{done.stdout}{done.stderr}")
+        print(f"{' '.join(start)}: the failing call is told", flush=True)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         dist = Path(folder) / "dist"
@@ -89,6 +120,7 @@ def main() -> None:
         cases = [(extra, "uv") for extra in ("", *extras)] + [("", "pip"), ("all", "pip")]
         for number, (extra, installer) in enumerate(cases):
             install(core, extra, installer, Path(folder) / str(number))
+        instrument(core, next(wheel for wheel in wheels if wheel is not core), Path(folder) / "instrumented")
 
 
 if __name__ == "__main__":
