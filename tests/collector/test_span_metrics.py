@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import urllib.request
@@ -11,6 +12,19 @@ from typing import Any, Final
 import pytest
 import yaml
 from backends.servers import Collector
+from google.protobuf.message import Message
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    Metric,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 from otlp_receivers import run_program
 
 from .conftest import CONFIGS, StartGateway
@@ -19,6 +33,7 @@ from .foreign import ERROR, Foreign, otlp, post
 pytestmark = [pytest.mark.backends, pytest.mark.timeout(120)]
 
 LIMIT: Final = 2000  # as docs/scale.md says
+BAD: Final = "~BAD"
 
 
 def points(server: Collector, metric: str) -> dict[frozenset[tuple[str, str]], float]:
@@ -42,25 +57,42 @@ def counted(server: Collector, metric: str, calls: int) -> dict[frozenset[tuple[
     return found
 
 
-def bad_utf8(server: Collector) -> None:
-    """One call of a tool whose name is no UTF-8, as protobuf: JSON could not carry it."""
-    name = b"\xffname"
-    attribute = _field(1, b"gen_ai.tool.name") + _field(2, _field(1, name))
-    kind = _field(1, b"gen_ai.operation.name") + _field(2, _field(1, b"execute_tool"))
-    span = _field(1, bytes(range(1, 17))) + _field(2, bytes(range(1, 9))) + _field(5, b"bad")
-    span += _field(9, attribute) + _field(9, kind)
-    service = _field(1, _field(1, b"service.name") + _field(2, _field(1, b"bytes")))
-    body = _field(1, _field(1, service) + _field(2, _field(2, span)))
+def post_bytes(server: Collector, signal: str, message: Message) -> None:
+    """An OTLP request as protobuf, in which BAD is bytes that are no UTF-8: JSON could not carry them."""
+    body = message.SerializeToString().replace(BAD.encode(), b"\xff\xfe\xc3\xff")
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     headers = {"Content-Type": "application/x-protobuf"}
-    with opener.open(urllib.request.Request(f"{server.http_endpoint}/v1/traces", body, headers), timeout=10):
+    with opener.open(
+        urllib.request.Request(f"{server.http_endpoint}/v1/{signal}", body, headers), timeout=10
+    ):
         pass
 
 
-def _field(number: int, value: bytes) -> bytes:
-    assert len(value) < 128 * 128
-    size = [len(value)] if len(value) < 128 else [len(value) % 128 + 128, len(value) // 128]
-    return bytes([number * 8 + 2, *size]) + value
+def key_values(attributes: dict[str, str]) -> list[KeyValue]:
+    return [KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in attributes.items()]
+
+
+def span_of(service: dict[str, str], attributes: dict[str, str]) -> ExportTraceServiceRequest:
+    span = Span(
+        trace_id=os.urandom(16),
+        span_id=os.urandom(8),
+        name="bad",
+        attributes=key_values({"gen_ai.operation.name": "execute_tool", **attributes}),
+    )
+    resource = Resource(attributes=key_values(service))
+    return ExportTraceServiceRequest(
+        resource_spans=[ResourceSpans(resource=resource, scope_spans=[ScopeSpans(spans=[span])])]
+    )
+
+
+def counter_of(service: dict[str, str], attributes: dict[str, str]) -> ExportMetricsServiceRequest:
+    point = NumberDataPoint(as_int=1, attributes=key_values(attributes), time_unix_nano=time.time_ns())
+    total = Sum(data_points=[point], aggregation_temporality=2, is_monotonic=True)
+    scope = ScopeMetrics(metrics=[Metric(name="acrux.tool.calls", sum=total)])
+    resource = Resource(attributes=key_values(service))
+    return ExportMetricsServiceRequest(
+        resource_metrics=[ResourceMetrics(resource=resource, scope_metrics=[scope])]
+    )
 
 
 def declared(tool: str, code: str) -> tuple[str, Foreign]:
@@ -122,11 +154,17 @@ def test_processes_of_one_program_are_counted_together(gateway: StartGateway) ->
     for pid, calls in ((1, 5), (2, 1), (1, 1), (2, 1)):
         post(
             server.http_endpoint,
-            otlp({f"s{n}": declared("t", "c") for n in range(calls)}, "java", process_pid=pid),
+            otlp(
+                {f"s{n}": declared("t", "c") for n in range(calls)},
+                "java",
+                process_pid=pid,
+                service_instance_id=f"i{pid}",
+            ),
         )
         time.sleep(0.4)
-    found = counted(server, "acrux_span_calls_total", 8)
-    assert list(found.values()) == [8.0]
+    ((labels, calls),) = counted(server, "acrux_span_calls_total", 8).items()
+    assert calls == 8
+    assert "instance" not in dict(labels), "Prometheus writes the gateway there"
     server.stop()
 
 
@@ -141,18 +179,48 @@ def test_refusals_of_an_open_circuit_have_an_outcome_of_their_own(gateway: Start
     server.stop()
 
 
-def test_labels_are_bounded_and_valid(gateway: StartGateway) -> None:
-    """A name of any length, an outcome that is none and bytes that are no UTF-8 can be scraped."""
+def test_labels_are_bounded_and_known(gateway: StartGateway) -> None:
+    """A name of any length is cut, and an outcome or a type that is none is `other`."""
     server = gateway()
+    ours = {"acrux.tool.outcome": "error", "errorType": "oops", "errorCode": "c"}
     spans = {
         "long": ("genai", Foreign({"gen_ai.tool.name": "x" * 100_000})),
         "odd": ("genai", Foreign({"acrux.tool.outcome": "nonsense"})),
+        "type": ("genai", Foreign(ours)),
+        "trace": ("genai", Foreign({"acrux.trace.outcome": "nonsense", "acrux.trace.partial": "nonsense"})),
     }
     post(server.http_endpoint, otlp(spans, "odd"))
-    bad_utf8(server)
-    labels = [dict(each) for each in counted(server, "acrux_span_calls_total", 3)]
-    assert {label["acrux_tool_outcome"] for label in labels} == {"ok", "other"}
-    assert sorted({len(label["gen_ai_tool_name"]) for label in labels}) == [5, len("search"), 256]
+    labels = [dict(each) for each in counted(server, "acrux_span_calls_total", 4)]
+    assert {label["acrux_tool_outcome"] for label in labels} == {"ok", "error", "other"}
+    assert {label.get("errorType", "") for label in labels} == {"", "other"}
+    assert sorted({len(label["gen_ai_tool_name"]) for label in labels}) == [len("search"), 256]
+    (trace,) = [dict(each) for each in counted(server, "acrux_trace_calls_total", 1)]
+    assert (trace["acrux_trace_outcome"], trace["acrux_trace_partial"]) == ("other", "false")
+    server.stop()
+
+
+def test_bytes_that_are_no_text_are_counted_too(gateway: StartGateway) -> None:
+    """Whichever label they are in, of a span or of a program's own metric, no series is left out."""
+    server = gateway()
+    labels = ["gen_ai.tool.name", "acrux.tool.outcome", "errorType", "errorCode"]
+    for label in labels:
+        post_bytes(
+            server, "traces", span_of({"service.name": "bytes"}, {"acrux.tool.outcome": "ok", label: BAD})
+        )
+        post_bytes(server, "metrics", counter_of({"service.name": "bytes"}, {label: BAD}))
+    for label in ("service.name", "service.namespace"):
+        service = {"service.name": "bytes", "host.name": BAD, label: BAD}
+        post_bytes(server, "traces", span_of(service, {}))
+        post_bytes(server, "metrics", counter_of(service, {}))
+    traces = ["acrux.trace.outcome", "acrux.trace.partial", "acrux.trace.storm_tool"]
+    for label in traces:
+        post_bytes(
+            server, "traces", span_of({"service.name": "bytes"}, {"acrux.trace.outcome": "ok", label: BAD})
+        )
+    calls = len(labels) + 2 + len(traces)
+    assert sum(counted(server, "acrux_span_calls_total", calls).values()) == calls
+    assert sum(counted(server, "acrux_trace_calls_total", len(traces)).values()) == len(traces)
+    assert sum(counted(server, "acrux_tool_calls_total", len(labels) + 2).values()) == len(labels) + 2
     server.stop()
 
 
