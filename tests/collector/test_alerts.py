@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any, Final
@@ -105,8 +106,37 @@ def test_every_alert_has_a_severity_and_an_entry_in_the_runbook() -> None:
     for name, rule in alerts.items():
         assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{name.lower()}"
         assert name.lower() in headings
-        row = f"| `{name}` | {rule['labels']['severity']} |"
-        assert row in PRODUCTION.read_text("utf-8"), "production.md lists it with its severity"
+
+
+# The numbers that an alert's own expression compares, in the words of production.md.
+WHEN: Final = {
+    "AcruxToolDown": ("> 0.1 ", "over 10 %"),
+    "AcruxToolErrorRate": ("> 0.2\n", "over 20 %"),
+    "AcruxToolRetries": ("> 0.15 ", "over 15 retries for 100 calls"),
+    "AcruxCircuitOpen": (">= 2\n", "a circuit is open"),
+    "AcruxRunBacklog": ("> 100", "over 100 runs wait"),
+    "AcruxRetryStorm": ("> 0\n", "a run hammered a tool"),
+    "AcruxSpanMetricsOverflow": ("> 0", "more tools and errorCodes than are counted"),
+}
+
+
+def test_the_table_of_alerts_is_that_of_the_rules() -> None:
+    """production.md lists every alert and no other, with its severity, its threshold and for how long."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in PRODUCTION.read_text("utf-8").splitlines()
+        if line.startswith("| `Acrux")
+    ]
+    alerts = {rule["alert"]: rule for rule in rules() if "alert" in rule}
+    assert [row[0].strip("`") for row in rows] == list(alerts) == list(WHEN)
+    for (_, severity, when, link), (name, rule) in zip(rows, alerts.items(), strict=True):
+        compared, said = WHEN[name]
+        assert severity == rule["labels"]["severity"]
+        assert compared in rule["expr"] + "\n", name
+        assert said in when
+        assert link == f"[{name}](runbook.md#{name.lower()})"
+        minutes = re.findall(r"for (\d+) minutes", when)
+        assert minutes == ([rule["for"].removesuffix("m")] if "for" in rule else []), name
 
 
 def faster(text: str) -> str:
@@ -120,11 +150,13 @@ def faster(text: str) -> str:
 
 
 class Prometheus:
-    """A real one on loopback, scraping one gateway; ended by its process id."""
+    """A real one on loopback, scraping gateways as prometheus.yaml says; ended by its process id."""
 
-    def __init__(self, binary: str, folder: Path, gateway: Collector) -> None:
+    def __init__(self, binary: str, folder: Path, *gateways: Collector) -> None:
         (port,) = free_ports(1)
-        target = gateway.prometheus_endpoint.removeprefix("http://").removesuffix("/metrics")
+        targets = [
+            each.prometheus_endpoint.removeprefix("http://").removesuffix("/metrics") for each in gateways
+        ]
         (folder / "rules.yaml").write_text(faster(RULES.read_text("utf-8")))
         config = yaml.safe_load((RULES.parent / "prometheus.yaml").read_text("utf-8"))
         config["global"] = {
@@ -133,7 +165,7 @@ class Prometheus:
             "evaluation_interval": "200ms",
         }
         config["scrape_configs"] = config["scrape_configs"][:1]
-        config["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
+        config["scrape_configs"][0]["static_configs"] = [{"targets": targets}]
         (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
         self.endpoint = f"http://127.0.0.1:{port}"
         self._log = (folder / "log").open("w")
@@ -150,13 +182,22 @@ class Prometheus:
 
     def firing(self) -> list[dict[str, str]]:
         """The labels of every alert that fires now; none while it starts."""
+        alerts = self._ask("alerts").get("alerts", [])
+        return [alert["labels"] for alert in alerts if alert["state"] == "firing"]
+
+    def values(self, query: str) -> list[float]:
+        """What a query gives now; nothing while it starts."""
+        result = self._ask(f"query?{urllib.parse.urlencode({'query': query})}").get("result", [])
+        return [float(series["value"][1]) for series in result]
+
+    def _ask(self, path: str) -> dict[str, Any]:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(f"{self.endpoint}/api/v1/alerts", timeout=5) as answer:
-                alerts = json.load(answer)["data"]["alerts"]
+            with opener.open(f"{self.endpoint}/api/v1/{path}", timeout=5) as answer:
+                found: dict[str, Any] = json.load(answer)["data"]
         except OSError:
-            return []
-        return [alert["labels"] for alert in alerts if alert["state"] == "firing"]
+            return {}
+        return found
 
     def stop(self) -> None:
         self._process.terminate()
@@ -207,3 +248,24 @@ def test_each_alert_fires_in_a_real_prometheus(
     assert wanted <= seen, wanted - seen
     paged = {tool for name, severity, _, tool in seen if severity == "page"}
     assert paged <= {"reserve", "pay", "search"}, "a declared error pages nobody"
+
+
+def test_two_gateways_that_tell_of_one_program_are_summed(
+    tools: dict[str, str], gateway: StartGateway, tmp_path: Path
+) -> None:
+    """The same labels from two gateways are two series, which no scrape writes over."""
+    gateways = [gateway() for _ in range(2)]
+    prometheus = Prometheus(tools["prometheus"], tmp_path, *gateways)
+    try:
+        for number, server in enumerate(gateways, start=1):
+            calls = {f"s{call}": ("genai", Foreign()) for call in range(10 * number)}
+            post(server.http_endpoint, otlp(calls, "both", service_instance_id="i"))
+        deadline, found = time.monotonic() + 30, [0.0]
+        while sum(found) < 30 and time.monotonic() < deadline:
+            time.sleep(0.2)
+            found = prometheus.values('acrux_span_calls_total{job="both"}')
+    finally:
+        prometheus.stop()
+        for server in gateways:
+            server.stop()
+    assert sorted(found) == [10, 20]
