@@ -164,10 +164,13 @@ PANELS: Final = (
     Panel(
         "traces",
         "Failed calls",
-        "Calls of the chosen tools.",
+        "Calls of the chosen tools that ran; a refusal of our own guard is none.",
         (12, 32, 12, 8),
         "",
-        {"": '{ span.acrux.tool.outcome = "error" && span.gen_ai.tool.name =~ "$tool"' + OF_JOB},
+        {
+            "": '{ span.acrux.tool.outcome = "error" && span.errorCode != "circuit_open"'
+            ' && span.gen_ai.tool.name =~ "$tool"' + OF_JOB
+        },
     ),
     Panel(
         "traces",

@@ -84,6 +84,17 @@ def test_panels_use_recorded_names_that_the_rules_record() -> None:
     assert words <= recorded
 
 
+def test_no_panel_of_failures_or_latency_counts_a_refusal() -> None:
+    """What our own guard refused has never run: `refused` in metrics, circuit_open in traces."""
+    for target in targets("prometheus"):
+        if "acrux_span_" in target["expr"] and "bucket" in target["expr"]:
+            assert 'acrux_tool_outcome!="refused"' in target["expr"]
+        elif "acrux_span_" in target["expr"]:
+            assert 'acrux_tool_outcome="error"' in target["expr"]
+    (failed,) = [target["query"] for target in targets("tempo") if "tool.outcome" in target["query"]]
+    assert 'span.errorCode != "circuit_open"' in failed
+
+
 def test_no_panel_is_tied_to_one_installation() -> None:
     """Every data source is a variable, targets have names of their own, and panels do not overlap."""
     taken: set[tuple[int, int]] = set()

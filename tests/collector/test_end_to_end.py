@@ -116,9 +116,22 @@ def test_a_warning_without_text_shows_its_code(gateway: StartGateway, jaeger: Ja
     """Jaeger's Warnings section has the code and the text, or the code alone where nothing was captured."""
     server = gateway(CONFIGS / "to_jaeger.yaml", **to_jaeger(jaeger))
     verdict = {"acrux.tool.outcome": "warning", "errorType": "tool_declared", "errorCode": "stale"}
-    post(server.http_endpoint, otlp({"bare": ("genai", Foreign({**verdict, "errorDetail": None}))}, service))
-    (trace,) = jaeger.api.find(service, count=1)
-    assert trace.spans[0].warnings == ["stale"]
+    spans = {
+        "bare": ("genai", Foreign(verdict)),
+        "no code": ("genai", Foreign({**verdict, "errorCode": None})),
+        "no code, text": ("genai", Foreign({**verdict, "errorCode": None, "errorDetail": "a day old"})),
+        "empty": ("genai", Foreign({**verdict, "errorDetail": ""})),
+        "both": ("genai", Foreign({**verdict, "errorDetail": "a day old"})),
+    }
+    post(server.http_endpoint, otlp(spans, service))
+    shown = {trace.spans[0].name: trace.spans[0].warnings for trace in jaeger.api.find(service, count=5)}
+    assert shown == {
+        "bare": ["stale"],
+        "no code": ["warning"],
+        "no code, text": ["a day old"],
+        "empty": ["stale"],
+        "both": ["stale: a day old"],
+    }
     server.stop()
 
 
