@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
+from time import monotonic
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -140,6 +141,7 @@ class Requests:
         if body is not None:
             headers["Content-Type"] = "application/json"
         content = bytearray()
+        deadline = monotonic() + self._timeout
         try:
             with self._http().stream(method, self.base_url + path, content=body, headers=headers) as response:
                 for chunk in response.iter_bytes():
@@ -148,6 +150,8 @@ class Requests:
                         raise AnswerUnreadable(
                             f"catalog {self.base_url} answered with more than {_ANSWER_LIMIT:,} bytes"
                         )
+                    if monotonic() > deadline:  # httpx itself bounds only the time between two parts
+                        raise httpx.ReadTimeout("the answer does not end")
                 return _Answer(response.status_code, response.headers, bytes(content)), None
         except httpx.DecodingError:
             return _Answer(response.status_code, response.headers, b""), None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from acrux_otel.catalog.model import (
     Alias,
@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_ID_LIMIT: Final = 200
 
 
 def parsed(data: bytes) -> Any:
@@ -131,12 +132,12 @@ def read_result(data: Any, name: str) -> SyncResult:
     committed = _value(data, "committed", bool)
     return SyncResult(
         name,
-        _text(data, "toolId"),
+        _id(data, "toolId"),
         _value(data, "versionNumber", int),
         committed,
         _text(data, "alias"),
         _optional(data, "supersededSource", str),
-        _optional(data, "versionId", str),
+        None if data.get("versionId") is None else _id(data, "versionId"),
         _change(data) if committed else Change.NONE,
     )
 
@@ -175,10 +176,10 @@ def read_resolved(data: Any) -> Resolved:
     )
     return Resolved(
         name,
-        _text(data, "toolId"),
+        _id(data, "toolId"),
         _value(data, "versionNumber", int),
         definition,
-        _optional(data, "versionId", str),
+        None if data.get("versionId") is None else _id(data, "versionId"),
         _optional(data, "fingerprint", str),
     )
 
@@ -322,6 +323,14 @@ def _value(data: Mapping[str, Any], key: str, kind: type[T]) -> T:
 
 def _text(data: Mapping[str, Any], key: str) -> str:
     return _value(data, key, str)
+
+
+def _id(data: Mapping[str, Any], key: str) -> str:
+    """What goes to a tool's spans, so it must be fit for them."""
+    found = _text(data, key)
+    if not 1 <= len(found) <= _ID_LIMIT or not found.isprintable():
+        raise ValueError(f"{key} is not 1 to {_ID_LIMIT} printable characters")
+    return found
 
 
 def _optional(data: Mapping[str, Any], key: str, kind: type[T]) -> T | None:

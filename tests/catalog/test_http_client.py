@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
 import socket
+import threading
 import time
 from typing import Any
 
@@ -214,6 +216,32 @@ def test_a_catalog_that_never_answers_is_one_clear_error() -> None:
     _one_line(caught.value)
 
 
+def test_an_answer_that_never_ends_is_one_clear_error() -> None:
+    """The timeout is for the whole attempt, not for each byte of it."""
+    ended = threading.Event()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n")
+                while not ended.wait(0.05):
+                    connection.sendall(b" ")
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        before = time.monotonic()
+        with pytest.raises(CatalogUnreachable, match="1 attempt: no answer in time"):
+            AcruxCoreCatalog(url, KEY, timeout=0.5, attempts=1).sync(WEATHER)
+        assert time.monotonic() - before < 10
+        ended.set()
+        thread.join(10)
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "advice"),
     [
@@ -256,6 +284,16 @@ def test_references_to_nothing_are_named(stub: Stub, acruxcore: AcruxCoreCatalog
             200,
             b'{"toolId": "t", "versionNumber": true, "committed": true, "alias": "a"}',
             "versionNumber is true",
+        ),
+        (
+            200,
+            b'{"toolId": "t", "versionNumber": 1, "committed": true, "alias": "a", "versionId": "\\ud800"}',
+            "versionId is not 1 to 200 printable",
+        ),
+        (
+            200,
+            b'{"toolId": "", "versionNumber": 1, "committed": true, "alias": "a"}',
+            "toolId is not 1 to 200 printable",
         ),
         (302, b"", "points elsewhere"),
         (500, b"<html>broken</html>", "answered 500"),
