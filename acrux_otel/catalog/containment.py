@@ -49,6 +49,7 @@ _BOUNDS: Final = {
 _STEPS: Final = 20_000
 _DEPTH: Final = 60
 _SHOWN: Final = 80
+_TOO_LARGE: Final = "too large or too deep to compare"
 
 
 def gaps(wide: Any, narrow: Any, where: str, *, arguments: bool) -> list[str]:
@@ -66,13 +67,13 @@ def gaps(wide: Any, narrow: Any, where: str, *, arguments: bool) -> list[str]:
     try:
         comparison = _Comparison(wide, narrow, where, arguments)
         return list(dict.fromkeys(comparison.gaps(wide, narrow, where, 0)))
-    except _TooLarge:
-        return [f"{where}: too large or too deep to compare"]
+    except _NotComparable as why:
+        return [f"{where}: {why}"]
     except Exception:  # a catalog takes any object as a schema
         return [f"{where}: not a JSON Schema that can be compared"]
 
 
-class _TooLarge(Exception):
+class _NotComparable(Exception):
     pass
 
 
@@ -88,7 +89,7 @@ class _Comparison:
     def gaps(self, wide: Any, narrow: Any, path: str, depth: int) -> list[str]:
         self._steps += 1
         if self._steps > _STEPS or depth > _DEPTH:
-            raise _TooLarge
+            raise _NotComparable(_TOO_LARGE)
         pair = (id(wide), id(narrow))
         if pair in self._assumed:
             return []  # a recursive schema meets itself: as good as what is found outside of it
@@ -321,7 +322,7 @@ def _resolved(schema: Any, root: Any) -> Any:
             schema = target
             continue
         return {"allOf": [target, rest]}
-    raise _TooLarge
+    raise _NotComparable(_TOO_LARGE)
 
 
 def _merged(schema: Mapping[str, Any], root: Any) -> dict[str, Any] | None:
@@ -348,7 +349,7 @@ def _merged(schema: Mapping[str, Any], root: Any) -> dict[str, Any] | None:
 def _lookup(reference: str, root: Any) -> Any:
     found = root
     if not reference.startswith("#"):
-        raise _TooLarge
+        raise _NotComparable(f"$ref {reference[:_SHOWN]!r} points to nothing in it, so it cannot be compared")
     for part in filter(None, reference[1:].split("/")):
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(found, Mapping) and name in found:
@@ -356,7 +357,9 @@ def _lookup(reference: str, root: Any) -> Any:
         elif isinstance(found, list) and name.isdigit() and int(name) < len(found):
             found = found[int(name)]
         else:
-            raise _TooLarge
+            raise _NotComparable(
+                f"$ref {reference[:_SHOWN]!r} points to nothing in it, so it cannot be compared"
+            )
     return found
 
 
