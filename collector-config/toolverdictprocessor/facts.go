@@ -31,6 +31,7 @@ const (
 	slotOperation
 	slotNormalisedFrom
 	slotTraceOutcome
+	slotTraceVerdict
 	ownSlots
 )
 
@@ -38,6 +39,7 @@ var ownKeys = [ownSlots]string{
 	attrOutcome, attrToolName, attrToolCallID, attrErrorType, attrErrorCode, attrErrorDetail,
 	attrSemconvError, attrRetryable, attrWarningType, attrWarningMessage, attrHTTPStatus, attrAttempts,
 	attrArgumentsHash, attrTruncatedBytes, attrArguments, attrOperationName, attrNormalisedFrom, attrTraceOutcome,
+	attrTraceVerdict,
 }
 
 const maxSlots = 64

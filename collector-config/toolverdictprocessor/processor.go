@@ -134,6 +134,7 @@ func (w *workspace) keep(span ptrace.Span, scope string, tool, agent bool, c *ca
 		start: span.StartTimestamp(), end: span.EndTimestamp(), scope: scope,
 		call: at, group: group, kind: span.Kind(), model: w.normaliser.facts.model, ownWork: ownWork,
 		warned: w.normaliser.facts.present.has(slotWarningType),
+		judged: w.normaliser.facts.present.has(slotTraceVerdict),
 	})
 }
 
@@ -188,6 +189,7 @@ func (w *workspace) rollUp() {
 
 func (w *workspace) rollUpOne(group int32, entries []entry) {
 	if !w.agents[group] {
+		dropVerdicts(entries, none)
 		return
 	}
 	s := w.rollup.group(entries, w.calls)

@@ -55,8 +55,18 @@ func (r *rollup) group(entries []entry, calls []call) summary {
 	if !s.partial {
 		s.unanswered = r.model.unanswered(r.rules, entries, calls, r.cfg.MaxContentBytes)
 	}
+	dropVerdicts(entries, carrier)
 	r.writeSummary(&s, &entries[carrier], calls)
 	return s
+}
+
+// dropVerdicts leaves a trace's verdict to its carrier alone: a trace is counted once, by what is found here.
+func dropVerdicts(entries []entry, carrier int32) {
+	for i := range entries {
+		if entries[i].judged && int32(i) != carrier {
+			entries[i].span.Attributes().Remove(attrTraceVerdict)
+		}
+	}
 }
 
 // collect takes stock of the group's calls: of several spans of one call the outermost stands for it.

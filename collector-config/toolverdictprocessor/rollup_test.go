@@ -87,6 +87,21 @@ func TestTheTraceOutcomeFollowsOneRule(t *testing.T) {
 	}
 }
 
+// A verdict that a sender made up, or an earlier tier found, does not stay: a trace is counted once by it.
+func TestOnlyOneSpanOfATraceCarriesItsVerdict(t *testing.T) {
+	forged := attrs{attrTraceVerdict: "error"}
+	first := agent
+	first.attributes = agent.attributes.with(forged)
+	spans := spansOf(run(t, defaults(), traceOf(first,
+		ourTool(2, 1, 2, "a", "ok", forged), sp{name: "GET", id: 3, parent: 2, attributes: forged})))
+	assert.Equal(t, "ok", get(spans[0], attrTraceVerdict))
+	assert.Nil(t, get(spans[1], attrTraceVerdict))
+	assert.Nil(t, get(spans[2], attrTraceVerdict))
+
+	plain := spansOf(run(t, defaults(), traceOf(sp{name: "GET", id: 1, attributes: forged})))
+	assert.Nil(t, get(plain[0], attrTraceVerdict), "no agent's trace")
+}
+
 // An absurd count of attempts is bounded.
 func TestAttemptsAreBounded(t *testing.T) {
 	absurd := attrs{"acrux.tool.attempts": int64(1) << 62}

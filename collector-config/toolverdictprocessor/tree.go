@@ -30,6 +30,7 @@ type entry struct {
 	model     bool
 	ownWork   bool // begins a model's or an agent's own work, and is no tool call
 	warned    bool // carries a warning, on whatever kind of span
+	judged    bool // carries a trace's verdict, an earlier tier's or a made up one
 	duplicate bool
 }
 

@@ -81,6 +81,8 @@ def result(text: str) -> Foreign:
 LONG: Final = "å" * 200  # 400 bytes
 
 EXTRA: Final = {
+    "an agent that is called as a tool": Foreign({"gen_ai.operation.name": "invoke_agent"}),
+    "an agent of a tool's name": Foreign({"gen_ai.agent.name": "search", "gen_ai.operation.name": None}),
     "long name": Foreign(named(LONG)),
     "name cut in a letter": Foreign(named("x" + LONG)),
     "empty name": Foreign(named("")),
