@@ -130,6 +130,25 @@ def test_past_the_limit_calls_are_counted_under_one_overflow_label(gateway: Star
     server.stop()
 
 
+SPAN_METRICS: Final = yaml.safe_load((CONFIGS / "pieces" / "span_metrics.yaml").read_text("utf-8"))
+FORGETTING: Final = {**SPAN_METRICS, "aggregation_cardinality_limit": 3, "series_expiration": "1s"}
+
+
+def test_label_sets_without_calls_make_room_for_others(gateway: StartGateway) -> None:
+    """A program that goes on calling is not past the limit for ever: what it calls no more is forgotten."""
+    assert SPAN_METRICS["series_expiration"] == "1h", "as docs/runbook.md says"
+    server = gateway(yaml.safe_dump({"connectors": {"span_metrics/calls": FORGETTING}}))
+    post(server.http_endpoint, otlp({f"s{n}": declared("t", f"c{n}") for n in range(5)}, "busy"))
+    assert len(counted(server, "acrux_span_calls_total", 5)) == 4, "three and the overflow"
+    deadline, codes = time.monotonic() + 20, set[str]()
+    while "later" not in codes and time.monotonic() < deadline:
+        post(server.http_endpoint, otlp({"s": declared("t", "later")}, "busy"))
+        time.sleep(0.3)
+        codes = {dict(labels).get("errorCode", "") for labels in points(server, "acrux_span_calls_total")}
+    assert "later" in codes
+    server.stop()
+
+
 def test_a_call_that_did_not_run_and_a_layer_are_no_calls(gateway: StartGateway) -> None:
     """One call in three spans counts once, and a call that never ran not at all."""
     server = gateway()
