@@ -347,9 +347,10 @@ def _merged(schema: Mapping[str, Any], root: Any) -> dict[str, Any] | None:
 
 
 def _lookup(reference: str, root: Any) -> Any:
+    nowhere = _NotComparable(f"cannot be compared: $ref {reference[:_SHOWN]!r} points to nothing in it")
     found = root
     if not reference.startswith("#"):
-        raise _NotComparable(f"$ref {reference[:_SHOWN]!r} points to nothing in it, so it cannot be compared")
+        raise nowhere
     for part in filter(None, reference[1:].split("/")):
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(found, Mapping) and name in found:
@@ -357,9 +358,7 @@ def _lookup(reference: str, root: Any) -> Any:
         elif isinstance(found, list) and name.isdigit() and int(name) < len(found):
             found = found[int(name)]
         else:
-            raise _NotComparable(
-                f"$ref {reference[:_SHOWN]!r} points to nothing in it, so it cannot be compared"
-            )
+            raise nowhere
     return found
 
 

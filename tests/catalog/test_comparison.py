@@ -268,6 +268,13 @@ def test_what_cannot_be_compared_breaks_and_raises_nothing(schema: Any) -> None:
     assert compare(Definition("t", schema), Definition("t", {"type": "string"})) in (BREAKING, COMPATIBLE)
 
 
+@pytest.mark.parametrize("reference", ["#/$defs/gone", "https://example.com/schema"])
+def test_a_reference_to_nothing_is_told(reference: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": reference}}}
+    found = drift(Definition("t", {"type": "object", "properties": {"a": {}}}), Definition("t", schema))
+    assert found.breaking == (f"parameters: cannot be compared: $ref {reference!r} points to nothing in it",)
+
+
 def test_a_schema_that_is_too_deep_or_too_large_breaks_in_little_time() -> None:
     deep: dict[str, Any] = {"type": "string"}
     other: dict[str, Any] = {"type": "string", "maxLength": 3}
