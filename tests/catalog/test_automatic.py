@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import socket
@@ -134,6 +135,22 @@ def test_the_batch_runner_syncs_before_any_call(url: str, catalog: SqlCatalog) -
     version = catalog.version(catalog.tool("get_weather").id, 1)
     assert ran.told == [{"results": []}, {"flushed": True}, {"versions": [version.id]}]
     assert catalog.tool("never_called").version_count == 1
+
+
+def test_a_call_that_outlasts_the_sync_names_its_version(url: str, catalog: SqlCatalog) -> None:
+    """The very first call too: what counts is what is known at its end."""
+    program = """
+        from acrux_otel.catalog import automatic
+
+        @acrux.tool
+        def slow():
+            return automatic.pending(30)
+
+        told(pending=slow(), versions=versions())
+    """
+    ran = run(program, ACRUX_OTEL_CATALOG=url)
+    version = catalog.version(catalog.tool("slow").id, 1)
+    assert ran.told == [{"pending": False, "versions": [version.id]}]
 
 
 def test_without_a_catalog_nothing_of_it_is_imported() -> None:
@@ -286,6 +303,30 @@ def test_an_old_process_does_not_move_an_alias_back(served_sqlite: Served, tmp_p
     assert len(ran.warnings) == 1
     assert "acrux-otel catalog promote get_weather:1 production" in ran.warnings[0]
     assert catalog.tool("get_weather").aliases["production"] == 2
+
+
+def test_mode_resolve_compares_with_what_acruxcore_keeps(served_sqlite: Served) -> None:
+    """It tells no fingerprint and no annotations; an older version is found among its versions."""
+    first = served_sqlite.catalog.sync(dataclasses.replace(WEATHER, annotations={"read_only": True}))
+    program = "get_weather('Pune'); acrux.flush(30); get_weather('Pune'); told(versions=versions())"
+    environment = {
+        "ACRUX_OTEL_CATALOG": "acruxcore",
+        "ACRUX_OTEL_CATALOG_MODE": "resolve",
+        "ACRUXCORE_BASE_URL": served_sqlite.url,
+        "ACRUXCORE_API_KEY": served_sqlite.viewer_key,
+    }
+    assert run(program, **environment).told[0]["versions"][1] == first.version_id
+    served_sqlite.catalog.sync(Definition("get_weather", {"type": "object"}, "The next release."))
+    assert run(program, **environment).told[0]["versions"][1] == first.version_id
+
+
+def test_replacing_an_edit_by_hand_costs_one_warning(url: str, catalog: SqlCatalog) -> None:
+    first = catalog.sync(Definition("get_weather", {"type": "object"}, "An older release."))
+    catalog.commit(first.tool_id, Definition("x", {"type": "object"}, "By hand."), source="dashboard")
+    catalog.promote(first.tool_id, "production", 2)
+    ran = run("get_weather('Pune'); acrux.flush(30)", ACRUX_OTEL_CATALOG=url)
+    assert len(ran.warnings) == 1
+    assert "version 3 from code is now 'production' and replaces one that was edited" in ran.warnings[0]
 
 
 def test_a_tool_that_cannot_be_synced_leaves_the_others(url: str, catalog: SqlCatalog) -> None:

@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -27,9 +28,11 @@ from acrux_otel.catalog import (
     NameTaken,
     NotFound,
     Ref,
+    Resolved,
     ServerCatalog,
     SyncResult,
 )
+from acrux_otel.catalog.publishing import resolve_all
 
 from .conftest import Served, Stub
 
@@ -100,6 +103,39 @@ def test_references_are_resolved_in_one_request(
     assert [each.tool_version_id for each in found] == ["t1:3", "t1:3"]
     assert found[0].definition.result == extra.get("resultSchema")
     assert found[0].definition.severity == extra.get("resultSchemaSeverity")
+
+
+def test_many_references_are_resolved_fifty_at_a_time_and_none_for_another(served_sqlite: Served) -> None:
+    """Resolving is all or nothing; what is missing must cost the others neither answer nor place."""
+    names = [f"tool_{number}" for number in range(120)]
+    for name in names:
+        served_sqlite.catalog.sync(dataclasses.replace(WEATHER, name=name, description=name))
+    asked: list[int] = []
+
+    class Counted(ServerCatalog):
+        def resolve(self, refs: Sequence[Ref]) -> list[Resolved]:
+            asked.append(len(refs))
+            return super().resolve(refs)
+
+    catalog = Counted(served_sqlite.url, served_sqlite.viewer_key)
+    wanted = [Ref(name) for name in names]
+    assert {ref.name: one.definition.description for ref, one in resolve_all(catalog, wanted).items()} == {
+        name: name for name in names
+    }
+    assert asked == [50, 50, 20]
+    found = resolve_all(catalog, [Ref("nope"), *wanted[:3], Ref("tool_4", "nope"), Ref("tool_5", version=9)])
+    assert [ref.name for ref in found] == names[:3]
+
+
+def test_a_catalog_that_does_not_say_what_is_missing_is_asked_for_each(
+    stub: Stub, acruxcore: AcruxCoreCatalog
+) -> None:
+    stub.answer(404, {"error": {"code": "TOOL_REF_NOT_FOUND", "message": "no"}})
+    stub.answer(404, {"error": {"code": "TOOL_REF_NOT_FOUND", "message": "no"}})
+    stub.answer(200, {"data": [RESOLVED]})
+    found = resolve_all(acruxcore, [Ref("gone"), Ref("get_weather")])
+    assert [ref.name for ref in found] == ["get_weather"]
+    assert [len(body["refs"]) for *_, body in stub.requests] == [2, 1, 1]
 
 
 def test_what_the_catalog_would_refuse_is_refused_before_anything_is_sent(
