@@ -3,7 +3,11 @@
 package toolverdictprocessor
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +67,36 @@ func TestBadConfigsAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		})
 	}
+}
+
+// The README's table has every option with its default, in the order of Config, and no other.
+func TestTheREADMEHasEveryOption(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(readme), "\n## Options\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n## ")
+	var told []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+		told = append(told, row[1]+"="+row[2])
+	}
+	assert.Equal(t, options("", reflect.ValueOf(createDefaultConfig()).Elem()), told)
+}
+
+// options lists `name=default` of a config's fields, those of a struct within it by `outer::inner`.
+func options(prefix string, config reflect.Value) []string {
+	var listed []string
+	for i := range config.NumField() {
+		name := config.Type().Field(i).Tag.Get("mapstructure")
+		switch value := config.Field(i); {
+		case name == "":
+		case value.Kind() == reflect.Struct:
+			listed = append(listed, options(prefix+name+"::", value)...)
+		default:
+			listed = append(listed, fmt.Sprintf("%s%s=%v", prefix, name, value.Interface()))
+		}
+	}
+	return listed
 }
 
 // Several mistakes are told at once, one line each.

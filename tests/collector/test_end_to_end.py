@@ -154,6 +154,17 @@ def test_failures_and_warnings_survive_where_successes_do_not(gateway: StartGate
     assert {span.name for span in server.spans()} == {"failed", "warned", "warned, no tool"}
 
 
+def test_a_share_of_what_went_well_is_kept(gateway: StartGateway) -> None:
+    """Of 1,000 traces that went well some 30 % are kept where that is asked for."""
+    server = gateway(ACRUX_OK_PERCENT="30")
+    for begin in (0, 500):
+        post(server.http_endpoint, otlp({f"ok-{number}": ("genai", Foreign()) for number in range(500)}))
+        server.wait_for_spans(lambda span: True, count=100 + begin // 5)
+    time.sleep(1)
+    server.stop()
+    assert 230 <= len(server.spans()) <= 370
+
+
 def test_more_traces_than_the_sampler_holds_are_waited_for(gateway: StartGateway) -> None:
     """At num_traces the sampler waits for decisions: no failed trace is thrown away undecided."""
     server = gateway(ACRUX_OK_PERCENT="0", ACRUX_NUM_TRACES="10", ACRUX_DECISION_WAIT="1s")

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 from backends.servers import Collector
 
 from .conftest import CONFIGS, StartGateway
@@ -52,6 +54,31 @@ def test_the_agent_is_valid(collector_binary: Path, tmp_path: Path) -> None:
     validate(collector_binary, tmp_path, CONFIGS / "agent.yaml", ACRUX_GATEWAYS="gateways.internal")
     with pytest.raises(AssertionError, match="no hostname specified to resolve the backends"):
         validate(collector_binary, tmp_path, CONFIGS / "agent.yaml")
+
+
+def test_the_readme_lists_every_variable_with_its_default() -> None:
+    """The table of collector-config/README.md has the variables of the configs, and no other."""
+    asked: dict[str, set[str]] = {}
+    for config in (*CONFIGS.glob("*.yaml"), *CONFIGS.glob("pieces/*.yaml")):
+        for name, default in re.findall(r"\$\{env:(ACRUX_\w+)(?::-([^}]*))?\}", config.read_text("utf-8")):
+            asked.setdefault(name, set()).add(default)
+    listed = {"ACRUX_GATEWAYS": {""}}
+    for line in (CONFIGS / "README.md").read_text("utf-8").splitlines():
+        if line.startswith("| `ACRUX_"):
+            names, defaults = (re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[1:3])
+            assert len(names) == len(defaults), line
+            listed |= {name: {default} for name, default in zip(names, defaults, strict=True)}
+    listed["ACRUX_DECISION_WAIT"].add("1s")
+    assert listed == asked
+
+
+def test_what_comes_in_meets_the_memory_limiter_first() -> None:
+    """Every pipeline that programs send to refuses before it does anything else."""
+    for name in ("agent", "gateway", "toolverdict"):
+        pipelines = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text("utf-8"))["service"]["pipelines"]
+        for signal, pipeline in pipelines.items():
+            if "otlp" in pipeline.get("receivers", ["otlp"]):
+                assert pipeline["processors"][0] == "memory_limiter", (name, signal)
 
 
 def test_the_statements_are_those_of_the_processors_rules() -> None:
