@@ -8,8 +8,11 @@ import re
 import shlex
 from pathlib import Path
 
+from otlp_corpus import Run, request
+
 import acrux_otel as acrux
-from acrux_otel.catalog import Change
+from acrux_otel.catalog import Change, Definition
+from acrux_otel.local.store import Store
 
 from .terminal import Terminal
 
@@ -51,6 +54,26 @@ def test_the_guides_commands_print_what_it_shows(tmp_path: Path) -> None:
             assert done.code == 0 and done.json["version"]["id"]
         seen += 1
     assert seen == 6
+
+
+def test_the_guides_filter_finds_the_failures_of_one_version(tmp_path: Path) -> None:
+    """Not the runs in which it went well, and not those of the version before."""
+    terminal = Terminal(tmp_path)
+    catalog = terminal.catalog()
+    first, second = (catalog.sync(Definition("get_weather", {"title": title})) for title in ("one", "two"))
+    catalog.close()
+    failed, well, before = Run("failed"), Run("well"), Run("before")
+    failed.call("get_weather", "error", "no_city", given={"toolVersionId": second.version_id})
+    well.call("get_weather", given={"toolVersionId": second.version_id})
+    well.call("other", "error", "no_city")
+    before.call("get_weather", "error", "no_city", given={"toolVersionId": first.version_id})
+    store = Store(tmp_path / ".acrux" / "acrux.db")
+    store.add(request(failed, well, before))
+    store.close()
+    told = re.search(r"acrux-otel find '(.*?)'", PAGE)
+    assert told is not None
+    done = terminal.run("find", told[1].replace("ID", str(second.version_id)), "--json")
+    assert [each["name"] for each in done.json] == ["failed"]
 
 
 def test_the_guide_names_every_kind_of_change() -> None:
