@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from acrux_otel.catalog import CatalogError, SqlCatalog, serve
-from acrux_otel.catalog.server import BASE_PATH
+from acrux_otel.catalog.server import BASE_PATH, app
 from acrux_otel.catalog.server.openapi import document
 from acrux_otel.catalog.sql import Keys
 
@@ -265,12 +265,32 @@ def test_a_body_over_100_kb_is_refused_without_reading_it_all(served_sqlite: Ser
         head = (
             f"POST {BASE_PATH}/tools/sync HTTP/1.1\r\nHost: x\r\n"
             f"Authorization: Bearer {served_sqlite.key}\r\n"
-            "Content-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n"
+            "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n3b9aca00\r\n"
         )
         raw.sendall(head.encode() + b"x" * 150_000)
         answer = raw.recv(65536)
     assert b" 413 " in answer.split(b"\r\n")[0]
     assert b"BODY_TOO_LARGE" in answer
+
+
+@pytest.mark.parametrize(
+    ("length", "status", "code"), [("99999999999", 413, "BODY_TOO_LARGE"), ("100", 408, "BODY_TOO_SLOW")]
+)
+def test_a_body_that_does_not_come_is_not_waited_for(
+    served_sqlite: Served, monkeypatch: pytest.MonkeyPatch, length: str, status: int, code: str
+) -> None:
+    """One that is told to be too large is refused at once, another after its time."""
+    monkeypatch.setattr(app, "BODY_TIMEOUT", 60 if status == 413 else 0.2)
+    where = httpx.URL(served_sqlite.url)
+    with socket.create_connection((where.host, where.port), 20) as connection:
+        head = f"Host: x\r\nAuthorization: Bearer {served_sqlite.key}\r\nContent-Type: application/json"
+        path = f"{where.path}/tools/sync"
+        connection.sendall(f"POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{{".encode())
+        answer = b""
+        while part := connection.recv(4096):  # the server ends the connection
+            answer += part
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == code
 
 
 def test_a_body_of_just_100_kb_is_read(http: httpx.Client) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from anyio import fail_after
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -36,11 +37,13 @@ from acrux_otel.catalog.model import PRODUCTION, Definition
 from acrux_otel.catalog.server.openapi import BASE_PATH, document
 from acrux_otel.catalog.sql import EDITOR, Keys, SqlCatalog
 
-__all__ = ["catalog_app"]
+__all__ = ["BODY_TIMEOUT", "catalog_app"]
 
 _log: Final = logging.getLogger("acrux_otel")
 _ID: Final = re.compile(r"[0-9a-fA-F-]{36}\Z").match
 _SEARCH_LIMIT: Final = 200
+_TOO_LARGE: Final = f"the body is larger than {BODY_LIMIT} bytes"
+BODY_TIMEOUT: Final = 10  # seconds
 
 Handler = Callable[["_Call"], "Response"]
 
@@ -157,18 +160,30 @@ def _authorised(keys: Keys, request: Request, reads: bool) -> str:
 async def _body(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "the body must be application/json")
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > BODY_LIMIT:
-            raise HTTPException(413, f"the body is larger than {BODY_LIMIT} bytes")
     try:
-        body = wire.parsed(bytes(data))
+        with fail_after(BODY_TIMEOUT):
+            data = await _read_body(request)
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not come within {BODY_TIMEOUT} s") from None
+    try:
+        body = wire.parsed(data)
     except ValueError as error:
         raise InvalidTool(f"the body is not JSON: {str(error)[:200]}") from None
     if not isinstance(body, dict):
         raise InvalidTool("the body is not a JSON object")
     return body
+
+
+async def _read_body(request: Request) -> bytes:
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and len(told) < 20 and int(told) > BODY_LIMIT:
+        raise HTTPException(413, _TOO_LARGE)
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > BODY_LIMIT:
+            raise HTTPException(413, _TOO_LARGE)
+    return bytes(data)
 
 
 def _refusal(refused: InvalidTool | CatalogRefused) -> Response:
@@ -186,7 +201,13 @@ def _error(status: int, code: str, message: str, **more: Any) -> Response:
     return JSONResponse({"error": {"code": code, "message": message, **more}}, status, headers)
 
 
-_CODES: Final = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "BODY_TOO_LARGE", 415: "NOT_JSON"}
+_CODES: Final = {
+    404: "NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    408: "BODY_TOO_SLOW",
+    413: "BODY_TOO_LARGE",
+    415: "NOT_JSON",
+}
 
 
 async def _http_error(_request: Request, error: Exception) -> Response:

@@ -212,6 +212,7 @@ _ERRORS: Final = {
     "403": "The key may only read.",
     "404": "There is no such tool, version or alias.",
     "409": "A name is taken, or an automatic sync would move an alias back.",
+    "408": "The body does not come.",
     "413": "The body is too large.",
     "415": "The body is not application/json.",
     "503": "The database does not answer.",
@@ -228,7 +229,7 @@ def _operation(
 ) -> dict[str, Any]:
     codes = ["400", "401", "503", *errors.split()]
     if body is not None:
-        codes += ["413", "415"]
+        codes += ["408", "413", "415"]
     made: dict[str, Any] = {
         "summary": summary,
         "responses": {

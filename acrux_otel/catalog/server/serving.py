@@ -9,7 +9,7 @@ from collections.abc import Callable
 import uvicorn
 
 from acrux_otel.catalog.errors import CatalogError
-from acrux_otel.catalog.server.app import catalog_app
+from acrux_otel.catalog.server.app import BODY_TIMEOUT, catalog_app
 from acrux_otel.catalog.server.openapi import BASE_PATH
 from acrux_otel.catalog.sql import Keys, SqlCatalog
 
@@ -44,7 +44,9 @@ def serve(
         listener.listen(128)
         shown = f"[{host}]" if ":" in host else host
         ready(f"http://{shown}:{listener.getsockname()[1]}{BASE_PATH}")
+        # Longer than any request takes, so that the end cuts none short.
+        patience = BODY_TIMEOUT + 5
         config = uvicorn.Config(
-            catalog_app(catalog), log_level="warning", access_log=False, timeout_graceful_shutdown=5
+            catalog_app(catalog), log_level="warning", access_log=False, timeout_graceful_shutdown=patience
         )
         uvicorn.Server(config).run(sockets=[listener])
