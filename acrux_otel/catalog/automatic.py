@@ -141,9 +141,17 @@ def _hold_exit(made: _Sync) -> None:
 
 
 def _at_exit(made: _Sync) -> None:
-    deadline = monotonic() + _EXIT_TIMEOUT
+    deadline = monotonic() + _exit_timeout()
     made.end_by(deadline)
     made.ended_by(deadline)
+
+
+def _exit_timeout() -> float:
+    try:
+        told = float(os.environ.get("ACRUX_OTEL_EXIT_TIMEOUT") or _EXIT_TIMEOUT)
+    except ValueError:
+        return _EXIT_TIMEOUT
+    return told if 0 <= told < 1e6 else _EXIT_TIMEOUT
 
 
 def _at_first_call(_call: Call) -> None:

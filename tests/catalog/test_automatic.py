@@ -166,9 +166,36 @@ def test_without_a_catalog_nothing_of_it_is_imported() -> None:
 
 def test_a_program_that_ends_after_one_call_has_synced(url: str, catalog: SqlCatalog) -> None:
     """Its end is held for the sync, as it is for spans, by at most the exit timeout."""
-    ran = run("get_weather('Pune')", ACRUX_OTEL_CATALOG=url)
+    ran = run("get_weather('Pune')", ACRUX_OTEL_CATALOG=url, ACRUX_OTEL_EXIT_TIMEOUT="40")
     assert ran.warnings == []
     assert catalog.tool("get_weather").version_count == 1
+
+
+@pytest.mark.parametrize(
+    ("timeout", "least", "most"), [("0.2", 0.1, 2.5), ("soon", 2.5, 10), ("-1", 2.5, 10)]
+)
+def test_the_exit_timeout_is_for_the_sync_too(timeout: str, least: float, most: float) -> None:
+    """Also where nobody configured an exporter; what is no time leaves the three seconds."""
+    program = """
+        import atexit
+        from acrux_otel.catalog import automatic
+
+        class Slow:
+            label, whole = "slow", True
+            def sync(self, definition, **options): time.sleep(120)
+            def resolve(self, refs): return []
+            def close(self): ...
+
+        atexit.register(lambda: told(
+            held=time.monotonic() - ending, exporting="acrux_otel.export.exit" in sys.modules))
+        settings.catalog = Slow()
+        automatic.arm()
+        get_weather("Pune")
+        ending = time.monotonic()
+    """
+    (told,) = run(program, ACRUX_OTEL_EXIT_TIMEOUT=timeout).told
+    assert least < told["held"] < most
+    assert told["exporting"] is False
 
 
 @pytest.mark.parametrize("flush", [True, False])
