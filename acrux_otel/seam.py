@@ -100,6 +100,7 @@ class ToolSite:
     Attributes:
         body: what runs under a call: the function, or its guard; set where the function is wrapped.
         unguarded: the function, and the one under whatever wraps it.
+        layered: whether a call of its source within its own may be the same call.
         guarded: whether a guard asks the run's budget itself.
     """
 
@@ -117,8 +118,10 @@ class ToolSite:
         source: TracerSource = OURS,
         catalogued: bool = True,
         guard: Any = None,
+        layered: bool = True,
     ) -> None:
         self.guard = guard
+        self.layered = layered
         self.body: Any = None
         self.unguarded: Any = None
         self.guarded = False
@@ -141,8 +144,14 @@ class ToolSite:
         self._attributes: dict[str, str | int] | None = None
 
     def _is_run_by(self, inner: ToolSite) -> bool:
-        """Whether the call of ``inner`` is the same as the call of this one, a layer further in."""
-        return inner.name == self.name or (self.function is not None and inner.function is self.function)
+        """Whether the call of ``inner`` is the same as the call of this one, a layer further in.
+
+        The function decides, and where this one's is not known the name. A function that calls another tool
+        of its own name makes another call: it may handle what comes of it.
+        """
+        if self.function is None:
+            return inner.name == self.name
+        return inner.function is self.function and (self.layered or inner.source is not self.source)
 
     def set_body(self, body: Callable[..., Any], *, guarded: bool) -> None:
         """Have ``body`` run under each call from now on."""
@@ -294,6 +303,7 @@ def open_call(
     within: Call | None = None,
     catalogued: bool = True,
     source: TracerSource = OURS,
+    layered: bool = True,
 ) -> Call:
     """Open the call of a tool that a framework runs, and make it current.
 
@@ -310,6 +320,8 @@ def open_call(
         within: the call of another layer that is this same call; it takes this one's word for its own.
         catalogued: False where only the name of the tool is known, which is no definition.
         source: the instrumentation's own scope.
+        layered: False where a framework is watched in one place only, so that a tool that it runs from within
+            a tool is another call, also of the same name.
 
     Returns:
         The call. Hand it over with ``.ok``, ``.raised`` or ``.declared``; use ``.leave`` and
@@ -317,7 +329,7 @@ def open_call(
     """
     site: ToolSite | None = definition.site
     if site is None:
-        site = definition.site = _site_of(definition, function, control_flow, catalogued, source)
+        site = definition.site = _site_of(definition, function, control_flow, catalogued, source, layered)
         if site.catalogued:
             try:
                 described.remember(site)
@@ -335,6 +347,7 @@ def _site_of(
     control_flow: tuple[type[BaseException], ...],
     catalogued: bool,
     source: TracerSource,
+    layered: bool,
 ) -> ToolSite:
     decorated = getattr(getattr(function, "__acrux_tool__", None), "site", None)
     if isinstance(decorated, ToolSite):
@@ -346,6 +359,7 @@ def _site_of(
             as_text=decorated.as_text,
             function=decorated.function,
             source=source,
+            layered=layered,
             catalogued=False,
         )
     as_text = False
@@ -358,5 +372,6 @@ def _site_of(
         as_text=as_text,
         function=function,
         source=source,
+        layered=layered,
         catalogued=catalogued,
     )

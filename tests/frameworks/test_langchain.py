@@ -263,3 +263,43 @@ def test_a_tool_that_takes_its_config_still_gets_it(everywhere: Exported) -> Non
         return str(config["metadata"]["who"])
 
     assert forecast.invoke({"city": "Rome"}, {"metadata": {"who": "me"}}) == "me"
+
+
+def test_a_tool_that_handles_the_failure_of_another_of_its_name_is_ok(everywhere: Exported) -> None:
+    """The name alone does not make two functions one call."""
+
+    def primary(q: str) -> str:
+        raise ConnectionRefusedError("primary down")
+
+    def cached(q: str) -> str:
+        try:
+            return str(first.invoke({"q": q}))
+        except ConnectionError:
+            return "from the cache"
+
+    first = StructuredTool.from_function(primary, name="search", description="Search.")
+    second = StructuredTool.from_function(cached, name="search", description="Search, whatever happens.")
+    assert second.invoke({"q": "otters"}) == "from the cache"
+    inner, outer = everywhere.tools()
+    assert (outer.outcome, outer.status, outer.parent_id) == ("ok", "UNSET", "")
+    assert (inner.outcome, inner.attributes["errorCode"]) == ("error", "connection_refused")
+    assert inner.parent_id == outer.span_id
+
+
+def test_a_tool_that_runs_itself_has_a_span_for_each_call(everywhere: Exported) -> None:
+    """Also through the framework, and each has a verdict of its own."""
+
+    @tool
+    def down(depth: int) -> int:
+        """Go down."""
+        if depth == 0:
+            raise KeyError("bottom")
+        try:
+            return int(down.invoke({"depth": depth - 1}))
+        except KeyError:
+            return -1
+
+    assert down.invoke({"depth": 3}) == -1
+    spans = everywhere.tools()
+    assert [each.outcome for each in spans] == ["error", "ok", "ok", "ok"]
+    assert [each.parent_id for each in spans] == [*(each.span_id for each in spans[1:]), ""]

@@ -368,3 +368,32 @@ async def test_calls_at_the_same_time_are_not_mixed_up(everywhere: Exported) -> 
     outcomes = sorted(each.outcome for each in everywhere if each.outcome is not None)
     assert outcomes == ["error"] * 10 + ["ok"] * 5 + ["warning"] * 5
     assert threading.active_count() < 50
+
+
+async def test_a_server_that_asks_another_for_a_tool_of_the_same_name_and_tries_again_is_ok(
+    everywhere: Exported,
+) -> None:
+    """What its own function has handled is not its verdict."""
+    asked: list[str] = []
+
+    def flaky(q: str) -> str:
+        asked.append(q)
+        if len(asked) == 1:
+            raise LookupError("flaky")
+        return "hit"
+
+    back, front = Server("back"), Server("front")
+    back.add_tool(flaky, name="search")
+
+    async def gateway(q: str) -> str:
+        async with connected(back) as client:
+            if failed(await client.call_tool("search", {"q": q})):
+                assert not failed(await client.call_tool("search", {"q": q}))
+        return "hit"
+
+    front.add_tool(gateway, name="search")
+    async with connected(front) as client:
+        assert text_of(await client.call_tool("search", {"q": "otters"})) == "hit"
+    first, again, outer = [each for each in everywhere if each.outcome is not None]
+    assert [each.outcome for each in (first, again, outer)] == ["error", "ok", "ok"]
+    assert first.trace_id == again.trace_id == outer.trace_id

@@ -14,6 +14,7 @@ from pydantic_ai.exceptions import ApprovalRequired, UnexpectedModelBehavior
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolRequests
 
+import acrux_otel as acrux
 from acrux_otel import ToolResult
 from acrux_otel.seam import observe, unobserve
 from acrux_otel.testing import record_calls
@@ -160,3 +161,48 @@ async def test_the_output_tool_is_no_tool_call(everywhere: Exported) -> None:
 
     await Agent(TestModel(), output_type=list[int]).run("count")
     assert verdicts(everywhere) == []
+
+
+async def test_a_tool_that_calls_another_of_its_name_and_tries_again_is_ok(everywhere: Exported) -> None:
+    """A decorated function that is not the framework's tool has a span for each of its calls."""
+    tried: list[str] = []
+
+    @acrux.tool(name="search")
+    def remote(q: str) -> str:
+        tried.append(q)
+        if len(tried) == 1:
+            raise ConnectionRefusedError("flaky")
+        return "hit"
+
+    def search(q: str) -> str:
+        try:
+            return remote(q)
+        except ConnectionError:
+            return remote(q)
+
+    seen: list[str] = []
+    await agent_that_calls("search", {"q": "otters"}, Tool(search), seen=seen).run("find")
+    assert seen == ["hit"]
+    assert [each[0] for each in verdicts(everywhere)] == ["error", "ok", "ok"]
+    failed, again, outer = everywhere.tools()
+    assert failed.parent_id == again.parent_id == outer.span_id
+
+
+async def test_an_agent_below_a_tool_that_has_a_tool_of_its_name_makes_calls_of_its_own(
+    everywhere: Exported,
+) -> None:
+    """What the inner model has handled is not the outer call's verdict."""
+
+    def rephrased(q: str) -> str:
+        raise ModelRetry("rephrase")
+
+    async def ask(q: str) -> str:
+        inner = agent_that_calls("ask", {"q": "again"}, Tool(rephrased, name="ask", max_retries=3), seen=[])
+        await inner.run(q)
+        return "the inner agent managed"
+
+    seen: list[str] = []
+    await agent_that_calls("ask", {"q": "otters"}, Tool(ask), seen=seen).run("ask")
+    assert seen == ["the inner agent managed"]
+    assert verdicts(everywhere)[-1] == ("ok", None, None)
+    assert ("error", "tool_declared", "model_retry") in verdicts(everywhere)

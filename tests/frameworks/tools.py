@@ -11,7 +11,7 @@ from opentelemetry import trace
 
 from acrux_otel import ToolResult
 
-__all__ = ["CASES", "aforecast", "answer_for", "forecast", "released"]
+__all__ = ["CASES", "aforecast", "answer_for", "forecast", "limit", "released"]
 
 # case -> what the model asks for
 CASES: dict[str, dict[str, Any]] = {
@@ -28,6 +28,11 @@ CASES: dict[str, dict[str, Any]] = {
     "unknown": {"city": "Berlin"},
 }
 released = threading.Event()  # ends a sleeping sync tool early
+
+
+def limit(arguments: dict[str, Any]) -> float:
+    """A tool's time limit, in seconds: short only where the case is about it."""
+    return 0.2 if arguments == CASES["timeout"] else 30.0
 
 
 def answer_for(city: str) -> Any:

@@ -49,6 +49,7 @@ class Framework:
     Args:
         name: of our module; part of the scope of the spans.
         scopes: how the instrumentation scopes of the framework's own spans begin.
+        layered: whether one call passes through more than one watched function of it.
 
     Attributes:
         on: whether calls are recorded.
@@ -56,19 +57,26 @@ class Framework:
         definitions: of its tools.
     """
 
-    def __init__(self, name: str, scopes: tuple[str, ...] = ()) -> None:
+    def __init__(self, name: str, scopes: tuple[str, ...] = (), *, layered: bool = True) -> None:
         self.name = name
         self.on = False
         self.tracer_provider: TracerProvider | None = None
         self.definitions = Definitions()
         self._source = TracerSource(f"acrux_otel_instrumentation.{name}", VERSION)
         self._scopes = scopes
+        self._layered = layered
 
     def open(self, definition: ToolDefinition, **known: Any) -> Call:
         """Open a call, on the framework's own span if there is one; ``known`` is for `open_call`."""
         if "span" not in known:
             known["span"] = self.own_span(definition.name)
-        return open_call(definition, source=self._source, tracer_provider=self.tracer_provider, **known)
+        return open_call(
+            definition,
+            source=self._source,
+            layered=self._layered,
+            tracer_provider=self.tracer_provider,
+            **known,
+        )
 
     def record(
         self, name: str, verdict: Verdict, *, definition: ToolDefinition | None = None, **known: Any

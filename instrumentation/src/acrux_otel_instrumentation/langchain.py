@@ -30,7 +30,7 @@ from acrux_otel_instrumentation.patching import Hook
 __all__ = ["LangChainInstrumentor"]
 
 _instruments = ("langchain-core >= 0.3.60, < 2",)
-_framework = Framework("langchain")
+_framework = Framework("langchain", layered=False)
 
 
 def _open(tool: Any, tool_input: Any, *args: Any, tool_call_id: str | None = None, **kwargs: Any) -> Call:

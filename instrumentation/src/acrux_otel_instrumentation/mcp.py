@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from opentelemetry.trace import SpanKind
+
 from acrux_otel import Outcome, ToolDefinition, Verdict
 from acrux_otel.seam import Call, classify_arguments, current_call, invalid_result, mcp_failure, unknown_tool
 from acrux_otel_instrumentation.calls import (
@@ -33,14 +35,17 @@ from acrux_otel_instrumentation.patching import Hook
 __all__ = ["MCPInstrumentor", "client_beside", "described_by_mcp", "same_call"]
 
 _instruments = ("mcp >= 1.20, < 3",)
-_framework = Framework("mcp", scopes=("mcp-python-sdk", "fastmcp"))
+_framework = Framework("mcp", scopes=("mcp-python-sdk", "fastmcp"), layered=False)
 _INTERRUPTED = Verdict(Outcome.INTERRUPTED)
 
 
 def described_by_mcp(tool: Any) -> ToolDefinition:
     """The definition of a tool as the protocol lists it, in either spelling."""
-    parameters = getattr(tool, "inputSchema", None) or tool.input_schema
-    result = getattr(tool, "outputSchema", None) or getattr(tool, "output_schema", None)
+    # The newer spelling first: FastMCP 4 warns of the older one.
+    if hasattr(tool, "input_schema"):
+        parameters, result = tool.input_schema, getattr(tool, "output_schema", None)
+    else:
+        parameters, result = tool.inputSchema, getattr(tool, "outputSchema", None)
     return FrameworkDefinition(
         tool.name,
         description=tool.description,
@@ -52,6 +57,20 @@ def described_by_mcp(tool: Any) -> ToolDefinition:
 
 # ---- the client ------------------------------------------------------------------------------------------
 
+# Where frameworks make a function for each tool of a server.
+_ADAPTERS = (
+    *(
+        "agent_framework.",
+        "agents.",
+        "anthropic.",
+        "autogen_ext.",
+        "claude_agent_sdk.",
+        "crewai.",
+        "crewai_tools.",
+    ),
+    *("fastmcp.", "google.adk.", "haystack_integrations.", "langchain_mcp_adapters.", "llama_index.", "mcp."),
+    *("mcpadapt.", "pydantic_ai.", "smolagents.", "strands."),
+)
 _listed: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 _in_flight: dict[tuple[int, str], Call] = {}  # 1.x, by the stream and the id that the request goes out under
 
@@ -59,16 +78,21 @@ _in_flight: dict[tuple[int, str], Call] = {}  # 1.x, by the stream and the id th
 def same_call(name: str) -> Call | None:
     """The call in progress that a client's call of tool ``name`` is, perhaps prefixed by its framework."""
     outer = current_call()
-    if outer is None or outer.awaits is None:
+    if outer is None or outer.awaits is None or not _passes_on(outer.site.function):
         return None
     return outer if outer.site.name == name or outer.site.name.endswith(_tails(name)) else None
+
+
+def _passes_on(function: Any) -> bool:
+    """Whether a tool's function may do no more than call a client; one that somebody wrote does more."""
+    return function is None or str(getattr(function, "__module__", "")).startswith(_ADAPTERS)
 
 
 def _open_client(
     session: Any, name: str, arguments: dict[str, Any] | None = None, *args: Any, **kwargs: Any
 ) -> Call:
     tool = _listed.get(session, {}).get(name)
-    known: dict[str, Any] = {"arguments": arguments, "within": same_call(name)}
+    known: dict[str, Any] = {"arguments": arguments, "within": same_call(name), "span": _client_span(name)}
     if tool is not None:
         call = _framework.open(
             _framework.definitions.of(tool, name, lambda: described_by_mcp(tool)), catalogued=False, **known
@@ -79,6 +103,12 @@ def _open_client(
     if request_id is not None:  # 1.x, whose streams do not carry the caller's context to a server beside it
         _in_flight[_stream(session, "_write_stream"), str(request_id)] = call
     return call
+
+
+def _client_span(name: str) -> Any:
+    """The client's own span; the span of a server that asks another one is of another call."""
+    span = _framework.own_span(name)
+    return None if getattr(span, "kind", None) is SpanKind.SERVER else span
 
 
 def _landed(call: Call) -> None:

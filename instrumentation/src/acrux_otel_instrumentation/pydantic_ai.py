@@ -23,7 +23,7 @@ from acrux_otel_instrumentation.patching import Hook
 __all__ = ["PydanticAIInstrumentor"]
 
 _instruments = ("pydantic-ai-slim >= 1.80, < 3",)
-_framework = Framework("pydantic_ai", scopes=("pydantic-ai",))
+_framework = Framework("pydantic_ai", scopes=("pydantic-ai",), layered=False)
 _INTERRUPTED = Verdict(Outcome.INTERRUPTED)
 _answers = ("ToolRetryError", "ToolFailedError", "UnexpectedModelBehavior")  # each made of its cause
 

@@ -11,6 +11,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.tools import Tool
 
 from tests.frameworks.rig import NOT_THERE, Expected, Rig
+from tests.frameworks.tools import limit
 
 __all__ = ["RIG", "V4", "server_with"]
 
@@ -47,7 +48,7 @@ class _FastMCP(Rig):
         return forecast
 
     async def turn(self, function: Callable[..., Any], name: str, arguments: dict[str, Any]) -> str:
-        server = server_with(function, name="forecast", timeout=0.3)
+        server = server_with(function, name="forecast", timeout=limit(arguments))
         async with fastmcp.Client(server) as client:
             result = await client.call_tool_mcp(name, arguments)
         return "\n".join(block.text for block in result.content if hasattr(block, "text"))

@@ -16,6 +16,7 @@ from openai.types.responses import (
 )
 
 from tests.frameworks.rig import NOT_THERE, Rig
+from tests.frameworks.tools import limit
 
 __all__ = ["RIG", "Scripted", "asking", "told"]
 
@@ -64,7 +65,7 @@ class _OpenAIAgents(Rig):
     async def turn(self, function: Callable[..., Any], name: str, arguments: dict[str, Any]) -> str:
         made = function_tool(function, name_override="forecast")
         if hasattr(made, "timeout_seconds") and _is_async(function):  # only those can be stopped
-            made.timeout_seconds = 0.2
+            made.timeout_seconds = limit(arguments)
         model = Scripted(asking(("call-7", name, json.dumps(arguments))))
         agent = Agent(name="agent", model=model, tools=[made])
         await Runner.run(agent, "how is it?")

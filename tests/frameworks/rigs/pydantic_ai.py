@@ -13,6 +13,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
 from tests.frameworks.rig import NOT_THERE, Expected, Rig, declared
+from tests.frameworks.tools import limit
 
 __all__ = ["RIG", "agent_that_calls", "told"]
 
@@ -63,7 +64,7 @@ class _PydanticAI(Rig):
 
     async def turn(self, function: Callable[..., Any], name: str, arguments: dict[str, Any]) -> str:
         seen: list[str] = []
-        tool = Tool(function, name="forecast", takes_ctx=False, timeout=0.2)
+        tool = Tool(function, name="forecast", takes_ctx=False, timeout=limit(arguments))
         await agent_that_calls(name, arguments, tool, seen=seen).run("how is it?")
         return seen[-1]
 
