@@ -60,6 +60,17 @@ async def test_three_layers_are_one_call(everywhere: Exported) -> None:
     assert (span.scope, span.status, span.description) == ("fastmcp", "ERROR", "there is no Nowhere")
 
 
+async def test_what_the_framework_deprecates_is_not_asked_for(everywhere: Exported) -> None:
+    """A program that lists tools and calls them gets no warning for what is read of them here."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        async with Client(server_with(tools.aforecast, name="forecast")) as client:
+            await client.list_tools()
+            await client.call_tool("forecast", {"city": "Rome"})
+    assert verdicts(everywhere) == [("ok", None, None)]
+    assert [str(each.message) for each in seen if "acrux_otel" in each.filename] == []
+
+
 async def test_a_masked_error_is_judged_by_what_it_was(everywhere: Exported) -> None:
     """A server that hides its exceptions from the client does not hide them from its operator."""
     server = FastMCP("weather", mask_error_details=True)

@@ -187,6 +187,20 @@ def test_a_patch_that_breaks_does_not_break_the_import(
     assert [each.getMessage() for each in caplog.records if "RuntimeError" in each.getMessage()]
 
 
+def test_a_second_instrument_is_one_warning_that_names_the_package(
+    fakelib: str, exported: Exported, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It changes nothing: a call is recorded once."""
+    instrumentor = instrumentor_for(fakelib)
+    instrumentor.instrument()
+    instrumentor.instrument()
+    (record,) = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert record.getMessage() == "pytest is instrumented already; this instrument() changes nothing"
+    importlib.import_module(fakelib).Tool().run("x")
+    assert len(exported.tools()) == 1
+    instrumentor.uninstrument()
+
+
 @pytest.mark.parametrize("loaded", [False, True], ids=["by hand", "by opentelemetry-instrument"])
 def test_an_unsupported_version_is_one_warning(
     loaded: bool, fakelib: str, caplog: pytest.LogCaptureFixture

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("agents.run_internal.tool_execution")
 
 import agents.tool
 from agents import Agent, RunConfig, RunContextWrapper, Runner, function_tool
+from agents.mcp import MCPServerStdio
 from pydantic import BaseModel
 
 from acrux_otel import ToolResult
@@ -64,6 +66,38 @@ async def test_arguments_are_judged_also_where_their_error_is_redacted(
     assert verdicts(everywhere) == {
         "a": ("error", "schema_mismatch", "malformed_arguments"),
         "b": ("error", "schema_mismatch", "invalid_arguments"),
+    }
+
+
+_SERVER = """
+try:
+    from mcp.server.mcpserver import MCPServer as Server
+except ImportError:
+    from mcp.server.fastmcp import FastMCP as Server
+server = Server("weather")
+
+@server.tool()
+def forecast(city: str) -> str:
+    return city
+
+server.run("stdio")
+"""
+
+
+@pytest.mark.parametrize("redacted", [False, True])
+async def test_arguments_for_a_tool_of_a_server_are_judged_alike(
+    redacted: bool, everywhere: Exported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text that is no JSON never reaches an MCP server: it is malformed there as for a function."""
+    monkeypatch.setattr(agents.tool._debug, "DONT_LOG_TOOL_DATA", redacted)
+    model = Scripted(asking(("a", "forecast", "{oops"), ("b", "forecast", '{"city": "Rome"}')))
+    process: Any = {"command": sys.executable, "args": ["-c", _SERVER]}
+    async with MCPServerStdio(params=process, client_session_timeout_seconds=30) as server:
+        await Runner.run(Agent(name="agent", model=model, mcp_servers=[server]), "?")
+    assert "Rome" in told(model)["b"]
+    assert verdicts(everywhere) == {
+        "a": ("error", "schema_mismatch", "malformed_arguments"),
+        "b": ("ok", None, None),
     }
 
 

@@ -60,7 +60,8 @@ class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]
                 `opentelemetry-instrument` passes, change nothing: the range is always checked.
         """
         if self._is_instrumented_by_opentelemetry:
-            _log.warning("%s is instrumented already", self.framework.name)
+            package = Requirement(self.instruments[0]).name
+            _log.warning("%s is instrumented already; this instrument() changes nothing", package)
             return
         # Who loads all instrumentors knows that most frameworks are not there.
         loaded = "skip_dep_check" in kwargs or "raise_exception_on_conflict" in kwargs

@@ -83,7 +83,7 @@ def _meaning(exc: BaseException) -> Verdict | None:
     """The SDK's own exception for arguments, which may have lost its cause for the sake of privacy."""
     if type(exc).__name__ != "ModelBehaviorError":
         return None
-    if passed_through(exc, "_parse_function_tool_json_input"):
+    if passed_through(exc, "_parse_function_tool_json_input", "invoke_mcp_tool"):
         return malformed_arguments(str(exc))
     return classify_arguments(exc)
 
