@@ -35,7 +35,8 @@ AGENT = (
     "    raise LookupError(q)\n"
     "search.run('x')\n"
 )
-STARTS = (("acrux-otel", "run", "agent.py"), ("opentelemetry-instrument", "python", "agent.py"))
+RUN = ("acrux-otel", "run", "agent.py")
+STARTS = (RUN, ("opentelemetry-instrument", "python", "agent.py"))
 
 
 def run(*command: str, env: dict[str, str] | None = None) -> None:
@@ -97,7 +98,12 @@ def instrument(core: Path, instrumentation: Path, home: Path) -> None:
         done = subprocess.run(
             start,
             cwd=home,
-            env={**os.environ, **environment, "OTEL_TRACES_EXPORTER": "console"},
+            env={
+                **os.environ,
+                **environment,
+                "OTEL_TRACES_EXPORTER": "console",
+                "OTEL_METRICS_EXPORTER": "none",
+            },
             capture_output=True,
             text=True,
             timeout=MINUTE,
@@ -105,6 +111,10 @@ def instrument(core: Path, instrumentation: Path, home: Path) -> None:
         if done.returncode == 0 or '"errorCode": "lookup_error"' not in done.stdout:
             sys.exit(f"{' '.join(start)}: the failing call is not told\n{done.stdout}{done.stderr}")
         print(f"{' '.join(start)}: the failing call is told", flush=True)
+    silent = {**os.environ, **environment, "ACRUX_OTEL_BACKEND": "none"}
+    done = subprocess.run(RUN, cwd=home, env=silent, capture_output=True, text=True, timeout=MINUTE)
+    if "opentelemetry" in done.stderr or done.stdout:
+        sys.exit(f"{' '.join(RUN)} with ACRUX_OTEL_BACKEND=none is not silent\n{done.stdout}{done.stderr}")
 
 
 def main() -> None:

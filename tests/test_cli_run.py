@@ -222,6 +222,12 @@ def test_a_mistake_is_one_line(
         (["python", "app.py"], {"ACRUX_OTEL_METRICS": "off"}, {"OTEL_METRICS_EXPORTER": "none"}),
         (["python", "app.py"], {"ACRUX_OTEL_BACKEND": "jaeger"}, {"OTEL_METRICS_EXPORTER": "none"}),
         (["python", "app.py"], {}, {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}),
+        (
+            ["python", "app.py"],
+            {"ACRUX_OTEL_BACKEND": "none"},
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+        ),
+        (["python", "app.py"], {"ACRUX_OTEL_BACKEND": "none"}, {"OTEL_LOGS_EXPORTER": "none"}),
         (["python", "app.py"], {"ACRUX_OTEL_ENDPOINT": "h:4317"}, {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}),
     ],
 )

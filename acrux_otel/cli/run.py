@@ -92,7 +92,9 @@ def environment(line: Sequence[str], given: Mapping[str, str]) -> dict[str, str]
     if _otlp(given, "OTEL_METRICS_EXPORTER"):
         wanted = boolean(option(None, "metrics"), True) and any(place.metrics for place in places)
         made["OTEL_METRICS_EXPORTER"] = _OURS if wanted else "none"
-    if places and not given.get("OTEL_EXPORTER_OTLP_PROTOCOL"):
+    if not places and not given.get("OTEL_LOGS_EXPORTER"):
+        made["OTEL_LOGS_EXPORTER"] = "none"
+    if not given.get("OTEL_EXPORTER_OTLP_PROTOCOL"):
         protocol = next((place.traces.protocol for place in places if place.backend == OTLP), "http/protobuf")
         made["OTEL_EXPORTER_OTLP_PROTOCOL"] = protocol  # the distribution's default is gRPC
     return made
