@@ -110,6 +110,9 @@ ENVIRONMENTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
+# Another vendor's instrumentation, beside ours on the newest version.
+BESIDE: dict[str, tuple[str, ...]] = {"langchain": ("openinference-instrumentation-langchain==0.1.80",)}
+
 
 def cache() -> Path:
     """Where environments are kept, outside of any checkout."""
@@ -172,7 +175,7 @@ class CannotInstall(Exception):
 
 def run(framework: str, version: str, packages: tuple[str, ...], verbose: bool) -> tuple[int, int, int]:
     """Run one environment's tests; returns passed, failed and skipped."""
-    python = environment(framework, packages)
+    python = environment(framework, packages + (BESIDE.get(framework, ()) if version == "newest" else ()))
     own = ROOT / "tests" / "frameworks" / f"test_{framework}.py"
     done = subprocess.run(
         [

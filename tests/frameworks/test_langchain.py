@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
+import acrux_otel_instrumentation as instrumentations
 import pytest
 
 pytest.importorskip("langchain_core")
@@ -238,6 +239,46 @@ def test_tools_in_the_frameworks_threads_hang_below_who_asked(everywhere: Export
     root = format(agent.get_span_context().span_id, "016x")
     assert {each.parent_id for each in everywhere.tools()} == {root}
     assert sorted(each.id or "" for each in calls) == [f"call-{n}" for n in range(8)]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before us", "on top"])
+def test_the_span_of_another_vendor_stays_as_it_is(first: bool, everywhere: Exported) -> None:
+    """With OpenInference, in either order: ours carries the one verdict, theirs is not written on."""
+    vendor = pytest.importorskip("openinference.instrumentation.langchain").LangChainInstrumentor()
+
+    @tool
+    def forecast(city: str) -> str:
+        """Tell the weather."""
+        raise LookupError("nowhere")
+
+    def theirs() -> list[Any]:
+        return [
+            (each.name, each.status, sorted(each.attributes))
+            for each in everywhere
+            if each.scope.startswith("openinference")
+        ]
+
+    instrumentations.uninstrument("acrux_langchain")
+    vendor.instrument()
+    try:
+        with pytest.raises(LookupError):
+            forecast.invoke(call(city="Rome"))
+        alone = theirs()
+        assert [name for name, *_ in alone] == ["forecast"]
+        everywhere.clear()
+        if not first:
+            vendor.uninstrument()
+        instrumentations.instrument("acrux_langchain")
+        if not first:
+            vendor.instrument()
+        with record_calls() as calls, pytest.raises(LookupError):
+            forecast.invoke(call(city="Rome"))
+    finally:
+        vendor.uninstrument()
+    assert theirs() == alone
+    assert [each.verdict.code for each in calls] == ["lookup_error"]
+    (ours,) = [each for each in everywhere if each.outcome is not None]
+    assert ours.scope == "acrux_otel_instrumentation.langchain"
 
 
 def test_a_renamed_tool_is_called_by_its_new_name(everywhere: Exported) -> None:
