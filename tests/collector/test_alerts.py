@@ -113,7 +113,7 @@ WHEN: Final = {
     "AcruxToolDown": ("> 0.1 ", "over 10 %"),
     "AcruxToolErrorRate": ("> 0.2\n", "over 20 %"),
     "AcruxToolRetries": ("> 0.15 ", "over 15 retries for 100 calls"),
-    "AcruxCircuitOpen": (">= 2\n", "a circuit is open"),
+    "AcruxCircuitOpen": (">= 2\n", "calls met an open circuit"),
     "AcruxRunBacklog": ("> 100", "over 100 runs wait"),
     "AcruxRetryStorm": ("> 0\n", "a run hammered a tool"),
     "AcruxSpanMetricsOverflow": ("> 0", "more tools and errorCodes than are counted"),
