@@ -93,6 +93,14 @@ def run_with_deadline(
     return _outcome(future)
 
 
+def _raised_in(exc: BaseException, function: Any) -> bool:
+    """Whether ``function`` itself raised ``exc``: before 3.11.3 a time limit's error does not tell its cause."""
+    step = exc.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and step.tb_frame.f_code is function.__code__
+
+
 def _outcome(future: Future[Any]) -> Any:
     try:
         return future.result()
@@ -120,7 +128,7 @@ async def await_with_deadline(awaitable: Awaitable[Any], seconds: float) -> Any:
             async with limit:
                 return await awaitable
         except TimeoutError as exc:
-            if limit.expired() and isinstance(exc.__cause__, asyncio.CancelledError):
+            if limit.expired() and _raised_in(exc, asyncio.Timeout.__aexit__):
                 raise DeadlineExceeded(_late(seconds)) from None
             raise
     # Before 3.11 a task cannot tell whose cancellation it got, so the work is a task of its own.

@@ -382,11 +382,15 @@ def test_a_signal_in_a_garbage_collection_still_reaches_the_program() -> None:
         raise Interrupted
 
     def collect() -> None:
-        for _ in range(2000):
+        for _ in range(300):
             gc.collect()
 
+    # Those of other packages' plugins lose it in just this way.
+    others = [each for each in gc.callbacks if not str(getattr(each, "__module__", "")).startswith("acrux")]
     heap = [[None] for _ in range(300_000)]  # so that nearly all of the time is spent in collections
     before = signal.signal(signal.SIGVTALRM, interrupt)
+    for each in others:
+        gc.callbacks.remove(each)
     try:
         for _ in range(5):
             signal.setitimer(signal.ITIMER_VIRTUAL, 0.05)
@@ -395,6 +399,7 @@ def test_a_signal_in_a_garbage_collection_still_reaches_the_program() -> None:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+        gc.callbacks.extend(others)
     assert len(heap) == 300_000
 
 

@@ -118,7 +118,8 @@ def test_each_way_to_start_a_program_records_its_tools(
     ran = run(tmp_path, program, *command)
     assert ran.verdicts == VERDICTS
     assert "quotient 2.0" in ran.out
-    assert "acrux" not in ran.err
+    # MCP's server draws the stack of what a tool raised, in which our frames are.
+    assert "acrux" not in "".join(line for line in ran.err.splitlines() if "│" not in line)
 
 
 @pytest.mark.parametrize(
