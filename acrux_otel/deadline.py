@@ -94,7 +94,7 @@ def run_with_deadline(
 
 
 def _raised_in(exc: BaseException, function: Any) -> bool:
-    """Whether ``function`` itself raised ``exc``: before 3.11.3 a time limit's error does not tell its cause."""
+    """Whether ``function`` itself raised ``exc``: before 3.11.3 a time limit's error tells no cause."""
     step = exc.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
