@@ -13,7 +13,8 @@ import dataclasses
 import functools
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from acrux_otel import Outcome, ToolDefinition, Verdict
@@ -53,6 +54,15 @@ class _Request:
 
 
 _request: contextvars.ContextVar[_Request | None] = contextvars.ContextVar("acrux_otel.crewai", default=None)
+
+
+@contextmanager
+def _being_served(request: _Request) -> Iterator[None]:
+    token = _request.set(request)
+    try:
+        yield
+    finally:
+        _request.reset(token)
 
 
 def _open_run(tool: Any, /, *args: Any, **kwargs: Any) -> Call:
@@ -140,16 +150,14 @@ def _serve_native(original: Any) -> Any:
             return original(*args, **kwargs)
         id, name, arguments = asked
         request = _Request(str(id))
-        token = _request.set(request)
         try:
-            result = original(*args, **kwargs)
+            with _being_served(request):
+                return original(*args, **kwargs)
         finally:
-            _request.reset(token)
             if not request.runs:
                 available = kwargs.get("available_functions")
                 request.missing = available is not None and name not in available
                 _record_unserved(request, name, arguments)
-        return result
 
     return serve
 
@@ -199,11 +207,8 @@ def _parse(original: Any) -> Any:
     @functools.wraps(original)
     def parse_tool_calling(*args: Any, **kwargs: Any) -> Any:
         request = _Request()
-        token = _request.set(request)
-        try:
+        with _being_served(request):
             parsed = original(*args, **kwargs)
-        finally:
-            _request.reset(token)
         if type(parsed).__name__ == "ToolUsageError" and _framework.on:
             try:
                 action = args[0].action
@@ -237,58 +242,40 @@ def _select(original: Any) -> Any:
 def _use(original: Any) -> Any:
     """Serves a ReAct agent's request, and calls itself to try again."""
 
-    def begin(usage: Any = None, *args: Any, **kwargs: Any) -> _Request | None:
-        request = _request.get()
-        again = request is not None and request.usage is usage
-        return _Request(usage=usage) if _framework.on and not again else None
-
-    def end(request: _Request, calling: Any = None) -> None:
+    @contextmanager
+    def serving(usage: Any = None, *_: Any, calling: Any = None, **__: Any) -> Iterator[None]:
+        outer = _request.get()
+        if not _framework.on or (outer is not None and outer.usage is usage):
+            yield
+            return
+        request = _Request(usage=usage)
+        with _being_served(request):
+            try:
+                yield
+            except BaseException as exc:
+                if request.call is not None:
+                    request.call.raised(exc)
+                raise
         if request.call is not None:
             request.call.ok(request.result)
             return
-        request.failure = getattr(request.usage, "last_failure", None)
+        request.failure = getattr(usage, "last_failure", None)
         if _reason(request.failure) == "usage_limit" and calling is not None:
             _record_unserved(request, str(calling.tool_name), calling.arguments)
-
-    def failed(request: _Request, exc: BaseException) -> None:
-        if request.call is not None:
-            request.call.raised(exc)
 
     if inspect.iscoroutinefunction(original):
 
         @functools.wraps(original)
         async def ause(*args: Any, **kwargs: Any) -> Any:
-            request = begin(*args)
-            if request is None:
+            with serving(*args, **kwargs):
                 return await original(*args, **kwargs)
-            token = _request.set(request)
-            try:
-                result = await original(*args, **kwargs)
-            except BaseException as exc:
-                failed(request, exc)
-                raise
-            finally:
-                _request.reset(token)
-            end(request, kwargs.get("calling"))
-            return result
 
         return ause
 
     @functools.wraps(original)
     def use(*args: Any, **kwargs: Any) -> Any:
-        request = begin(*args)
-        if request is None:
+        with serving(*args, **kwargs):
             return original(*args, **kwargs)
-        token = _request.set(request)
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as exc:
-            failed(request, exc)
-            raise
-        finally:
-            _request.reset(token)
-        end(request, kwargs.get("calling"))
-        return result
 
     return use
 
