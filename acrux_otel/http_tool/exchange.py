@@ -6,8 +6,8 @@ from __future__ import annotations
 import functools
 import inspect
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,11 +54,13 @@ class Exchange:
 
     def send(self, arguments: Mapping[str, Any]) -> Any:
         """Send, wait, and return what the response means."""
+        import httpx
+
         given = self._headers() if callable(self._headers) else self._headers
-        with self._sync_client() as client:
-            request = self._shape.request(client, arguments, given)
+        with self._connected(httpx.Client) as client:
+            request = self._shape.request(client, arguments, given, self._timeout)
             body = _Body(request, self._timeout, self._max_bytes)
-            response = client.send(body.request, stream=True)
+            response = client.send(request, stream=True)
             try:
                 for chunk in response.iter_bytes():
                     body.add(chunk)
@@ -68,13 +70,15 @@ class Exchange:
 
     async def send_async(self, arguments: Mapping[str, Any]) -> Any:
         """`send`, for an async tool."""
+        import httpx
+
         given = self._headers() if callable(self._headers) else self._headers
         if inspect.isawaitable(given):
             given = await given
-        async with self._async_client() as client:
-            request = self._shape.request(client, arguments, given)
+        async with self._connected(httpx.AsyncClient) as client:
+            request = self._shape.request(client, arguments, given, self._timeout)
             body = _Body(request, self._timeout, self._max_bytes)
-            response = await client.send(body.request, stream=True)
+            response = await client.send(request, stream=True)
             try:
                 async for chunk in response.aiter_bytes():
                     body.add(chunk)
@@ -90,35 +94,16 @@ class Exchange:
             call.note(names.HTTP_STATUS, response.status_code)
         return self._meaning.of(response)
 
-    @contextmanager
-    def _sync_client(self) -> Iterator[httpx.Client]:
-        import httpx
-
-        if self._client is not None:
-            yield self._client
-            return
-        with httpx.Client(verify=_trusted()) as client:
-            yield client
-
-    @asynccontextmanager
-    async def _async_client(self) -> AsyncIterator[httpx.AsyncClient]:
-        import httpx
-
-        if self._client is not None:
-            yield self._client
-            return
-        async with httpx.AsyncClient(verify=_trusted()) as client:
-            yield client
+    def _connected(self, kind: Any) -> Any:
+        """The client that was given, which stays open, or one of ``kind`` for this call."""
+        return nullcontext(self._client) if self._client is not None else kind(verify=_trusted())
 
 
 class _Body:
     """The body of one response as it comes in."""
 
     def __init__(self, request: httpx.Request, seconds: float, limit: int) -> None:
-        import httpx
-
-        self.request = request
-        request.extensions = {**request.extensions, "timeout": httpx.Timeout(seconds).as_dict()}
+        self._request = request
         self._until, self._seconds = monotonic() + seconds, seconds
         self._limit = limit
         self._chunks: list[bytes] = []
@@ -131,7 +116,7 @@ class _Body:
         if monotonic() > self._until:
             import httpx
 
-            raise httpx.ReadTimeout(f"no whole response within {self._seconds:g} s", request=self.request)
+            raise httpx.ReadTimeout(f"no whole response within {self._seconds:g} s", request=self._request)
         self._chunks.append(chunk)
 
     def whole(self, streamed: httpx.Response) -> httpx.Response:

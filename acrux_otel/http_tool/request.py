@@ -62,13 +62,14 @@ class RequestShape:
         self._fields = [] if to_query else rest
 
     def request(
-        self, client: Any, arguments: Mapping[str, Any], headers: Mapping[str, str] | None
+        self, client: Any, arguments: Mapping[str, Any], headers: Mapping[str, str] | None, timeout: float
     ) -> httpx.Request:
         """The request of one call.
 
         Args:
             client: an httpx client, sync or async.
             arguments: of every parameter, defaults included.
+            timeout: seconds for each step of the exchange.
 
         Raises:
             ArgumentRefused: a value that cannot be sent.
@@ -85,6 +86,7 @@ class RequestShape:
             self.method,
             url,
             content=content,
+            timeout=timeout,
             headers={**({} if content is None else {"content-type": "application/json"}), **(headers or {})},
         )
 
@@ -117,7 +119,7 @@ class RequestShape:
 
 def _placeholders(url: str) -> list[str]:
     found = _PLACEHOLDER.findall(url)
-    if "{" in _PLACEHOLDER.sub("", url) or "}" in _PLACEHOLDER.sub("", url):
+    if re.search("[{}]", _PLACEHOLDER.sub("", url)):
         raise ValueError(f"url {url!r:.200} has a brace without its other; write {{name}}")
     authority = re.match(r"[^/?#]*://[^/?#]*", url)
     if authority is not None and "{" in authority[0]:

@@ -251,7 +251,10 @@ def _object(text: Any) -> Any:
 
 
 def _change(told: Any) -> Change | None:
-    return Change(told) if told in Change._value2member_map_ else None
+    try:
+        return Change(told)
+    except ValueError:  # no change, or somebody else's word
+        return None
 
 
 def resolved_row(row: Row[Any], name: str) -> Resolved:
