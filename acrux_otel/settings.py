@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from acrux_otel.catalog.protocol import Catalog
 
-__all__ = ["FULL", "NONE", "UNREAD", "UNSET", "VERDICT", "Settings", "capture_level", "settings"]
+__all__ = ["FULL", "NONE", "OFF", "ON", "UNREAD", "UNSET", "VERDICT", "Settings", "capture_level", "settings"]
 
 # How much free text may leave the process, strictest first; UNSET leaves the choice to the other side.
 NONE: Final = 0
@@ -23,8 +23,9 @@ VERDICT: Final = 1
 FULL: Final = 2
 UNSET: Final = 3
 UNREAD: Final = -1  # the environment was not asked yet
-_OFF: Final = ("0", "false", "no", "off")
-_ON: Final = ("1", "true", "yes", "on")
+# The words of a switch in a variable.
+OFF: Final = ("0", "false", "no", "off")
+ON: Final = ("1", "true", "yes", "on")
 _LEVELS: Final = {"none": NONE, "verdict": VERDICT, "full": FULL}
 
 
@@ -70,8 +71,8 @@ class Settings:
     def __init__(self) -> None:
         self.tracer_provider: TracerProvider | None = None
         self.meter_provider: MeterProvider | None = None
-        self.metrics = os.environ.get("ACRUX_OTEL_METRICS", "").strip().lower() not in _OFF
-        self.storm_detection = os.environ.get("ACRUX_OTEL_STORM_DETECTION", "").strip().lower() in _ON
+        self.metrics = os.environ.get("ACRUX_OTEL_METRICS", "").strip().lower() not in OFF
+        self.storm_detection = os.environ.get("ACRUX_OTEL_STORM_DETECTION", "").strip().lower() in ON
         self.redactor = Redactor()
         self.guard: Any = None  # around every tool that has none of its own
         self.capture: int = UNREAD

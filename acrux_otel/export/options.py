@@ -8,12 +8,12 @@ import re
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+from acrux_otel.settings import OFF, ON
+
 __all__ = ["Given", "boolean", "given", "header_map", "masked_url", "seconds", "whole_number"]
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z").match
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z").match
-_TRUE: Final = frozenset(("1", "true", "yes", "on"))
-_FALSE: Final = frozenset(("0", "false", "no", "off"))
 
 
 class Given(NamedTuple):
@@ -51,9 +51,9 @@ def boolean(option: Given | None, default: bool) -> bool:
     if isinstance(option.value, bool):
         return option.value
     word = option.value.lower() if isinstance(option.value, str) else ""
-    if word not in _TRUE | _FALSE:
+    if word not in (*ON, *OFF):
         raise ValueError(f"{option.source} is {option.value!r}; expected true or false")
-    return word in _TRUE
+    return word in ON
 
 
 def seconds(option: Given | None, default: float) -> float:
